@@ -1,4 +1,4 @@
-"""Pure state machines of the task side: subtask life, barrier alignment, watermarks, credit, snapshot, sink commit.
+"""The pure state machines of a TaskManager and its subtasks: lifecycle, barrier alignment, watermarks, credit, snapshots, slots.
 
-Events in, commands out; `on(event, now_ms) -> Sequence[Command]`.
+``on(event, now_ms)`` takes an event and returns the commands that a driver has to carry out.
 """

@@ -1,7 +1,7 @@
-"""The vocabulary of barrier handlers: events, commands, and the protocol that every handler keeps.
+"""Events and commands of barrier handlers, and the protocol that every barrier handler implements.
 
-``barrier_handler`` is exactly-once, aligned or not; ``barrier_tracker`` is at-least-once. Handlers know channels by number, and no time but the one
-they are given.
+``barrier_handler`` is exactly-once, aligned or not; ``barrier_tracker`` is at-least-once. Handlers know channels by number, and no time but the one they are
+given.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ class CancelBarrierArrived:
 
 @dataclass(frozen=True, slots=True)
 class ChannelEnded:
-    """End of partition: the channel delivers nothing more, no barrier either."""
+    """The end of partition of a channel was read: it delivers nothing more, no barrier either."""
 
     channel: int
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointAborted:
-    """The JobManager gave the checkpoint up: do not hold the channels for it any longer."""
+    """The JobManager aborted a checkpoint: channels must not stay blocked for it."""
 
     checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class BarrierAnnounced:
-    """An aligned barrier that may time out is on its way on this channel, behind data."""
+    """A channel announced an aligned barrier that may time out and that comes behind data."""
 
     channel: int
     barrier: Barrier
@@ -50,8 +50,9 @@ class BarrierAnnounced:
 
 @dataclass(frozen=True, slots=True)
 class ChannelDrained:
-    """All that this channel will ever deliver was persisted for the checkpoint: the end of its partition came before a barrier,
-    though it has not been processed yet."""
+    """All data that a channel will ever deliver was persisted for the checkpoint: the end of its partition came before a barrier, but has not been processed
+    yet.
+    """
 
     channel: int
     checkpoint_id: int
@@ -59,7 +60,7 @@ class ChannelDrained:
 
 @dataclass(frozen=True, slots=True)
 class AlignmentTimedOut:
-    """The timer of ``StartAlignmentTimer`` fired."""
+    """The timer of ``StartAlignmentTimer`` fired: the checkpoint's aligned timeout is over."""
 
     checkpoint_id: int
 
@@ -88,21 +89,24 @@ class UnblockChannel:
 
 @dataclass(frozen=True, slots=True)
 class StartSnapshot:
-    """Take it now, before any command behind this one. ``start_delay_ms``: from the trigger to the first barrier here;
-    ``alignment_ms``: from the first barrier to the last."""
+    """Starts the snapshot of a checkpoint, before any later command is carried out. ``start_delay_ms``: from the trigger to the first barrier here;
+    ``alignment_ms``: from the first barrier to the last.
+    """
 
     barrier: Barrier
     start_delay_ms: float
     alignment_ms: float
     persists: bool = False
-    """Data in flight belongs to it: ``PersistChannel`` follows for each channel, ``FinishPersisting`` ends it, and only
-    then it may be acknowledged."""
+    """Whether data in flight is part of the snapshot. Then ``PersistChannel`` follows for each channel, and the checkpoint may be acknowledged only after
+    ``FinishPersisting``.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class AbortAlignment:
-    """This subtask takes no part: tell the consumers by a cancel barrier, and the JobManager if there is a reason
-    (``None``: it knows, since it was the one who aborted)."""
+    """Gives the checkpoint up in this subtask: sends a cancel barrier to the consumers and declines it at the JobManager. ``reason`` is ``None`` if the
+    JobManager itself aborted it.
+    """
 
     checkpoint_id: int
     reason: DeclineReason | None
@@ -110,7 +114,7 @@ class AbortAlignment:
 
 @dataclass(frozen=True, slots=True)
 class StartAlignmentTimer:
-    """Comes back as ``AlignmentTimedOut``; a later one replaces it."""
+    """Starts a timer that comes back as ``AlignmentTimedOut``. A later timer replaces it."""
 
     checkpoint_id: int
     delay_ms: float
@@ -118,7 +122,7 @@ class StartAlignmentTimer:
 
 @dataclass(frozen=True, slots=True)
 class PersistChannel:
-    """What waits on this channel in front of the barrier of this checkpoint, and what will come in front of it."""
+    """Starts persisting, for an unaligned checkpoint, the data of a channel that is in front of the checkpoint's barrier."""
 
     checkpoint_id: int
     channel: int
@@ -126,7 +130,7 @@ class PersistChannel:
 
 @dataclass(frozen=True, slots=True)
 class StopPersisting:
-    """The barrier of this channel came: nothing behind it belongs to the checkpoint."""
+    """Stops persisting a channel for a checkpoint: its barrier came, and no data behind it belongs to the checkpoint."""
 
     checkpoint_id: int
     channel: int
@@ -134,7 +138,9 @@ class StopPersisting:
 
 @dataclass(frozen=True, slots=True)
 class FinishPersisting:
-    """All channels were persisted up to their barriers. ``alignment_ms``: from the first barrier to the last."""
+    """Ends the in-flight data of an unaligned checkpoint: all channels were persisted up to their barriers. ``alignment_ms``: from the first barrier to the
+    last.
+    """
 
     checkpoint_id: int
     alignment_ms: float
@@ -142,7 +148,7 @@ class FinishPersisting:
 
 @dataclass(frozen=True, slots=True)
 class DropPersisted:
-    """The checkpoint was given up while channels were persisted for it."""
+    """Drops the data in flight that was persisted for a checkpoint, which was given up."""
 
     checkpoint_id: int
 
@@ -161,14 +167,16 @@ AlignmentCommand = (
 
 
 class BarrierHandler(Protocol):
-    """One class for each mode; chosen when the subtask starts."""
+    """Decides what a subtask does with the barriers of its input channels. There is one class for each checkpointing mode."""
 
     def on(self, event: AlignmentEvent, now_ms: float) -> Sequence[AlignmentCommand]:
-        """``now_ms`` is wall clock, since start delays are measured against the JobManager's trigger time."""
+        """Takes an event, returns the commands to carry out. ``now_ms`` is wall clock, since start delays are measured against the trigger time of the
+        JobManager.
+        """
 
     @property
     def collecting(self) -> int | None:
-        """Id of the newest checkpoint whose barriers are being collected."""
+        """Id of the newest checkpoint whose barriers are being collected, ``None`` if there is none."""
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` that says what contradicts what; tests and the simulator call it after each event."""
+        """Raises ``AssertionError`` when the handler's state contradicts itself. Tests and the simulator call it after each event."""

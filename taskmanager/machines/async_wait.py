@@ -1,4 +1,4 @@
-"""Which elements of asynchronous I/O are worked on, and when their results may leave: ordered or unordered.
+"""The queue of asynchronous I/O: which elements are being worked on, and when their results may be emitted, ordered or unordered.
 
     RecordArrived ─▶ waiting ── room ──▶ Invoke ── RecordCompleted ──▶ done ── its turn ──▶ EmitResults
     MarkArrived (a watermark, a status) ─▶ PassMark, when everything before it was emitted
@@ -19,7 +19,7 @@ from typing import assert_never
 
 @dataclass(frozen=True, slots=True)
 class RecordArrived:
-    """``number``: counts up over records and marks."""
+    """A record arrived. ``number`` counts up over records and marks."""
 
     number: int
 
@@ -31,7 +31,7 @@ class MarkArrived:
 
 @dataclass(frozen=True, slots=True)
 class RecordCompleted:
-    """Its results are there."""
+    """The results of a record are available."""
 
     number: int
 
@@ -59,7 +59,7 @@ AsyncWaitCommand = Invoke | EmitResults | PassMark
 
 @dataclass(slots=True)
 class _Segment:
-    """Records that may overtake each other; ``mark`` ends it. In an ordered queue every record has a segment of its own."""
+    """Records that may overtake each other; the watermark or status ``mark`` ends the segment. In an ordered queue every record has a segment of its own."""
 
     left: int = 0
     done: deque[int] = field(default_factory=deque)
@@ -73,13 +73,13 @@ class AsyncWaitQueue:
         self._ordered = ordered
         self._waiting: deque[int] = deque()
         self._invoked = 0
-        """And not emitted."""
+        """Number of records that were invoked and not yet emitted."""
         self._segments: deque[_Segment] = deque([_Segment()])
         self._segment_of: dict[int, _Segment] = {}
 
     @property
     def has_room(self) -> bool:
-        """Whether a record that comes now would be invoked at once."""
+        """Whether a record that arrives now would be invoked at once."""
         return self._invoked < self._capacity
 
     @property
@@ -88,7 +88,7 @@ class AsyncWaitQueue:
 
     @property
     def in_flight(self) -> list[int]:
-        """Records that were not emitted, in the order of their arrival."""
+        """Numbers of the records that were not emitted yet, in the order of their arrival."""
         return sorted(self._segment_of)
 
     def on(self, event: AsyncWaitEvent, now_ms: float = 0.0) -> Sequence[AsyncWaitCommand]:

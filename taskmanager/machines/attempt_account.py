@@ -1,4 +1,4 @@
-"""What is noted of an attempt while it runs, so that a JobManager which takes the lead can go on with it (docs/adr/0154)."""
+"""What a TaskManager notes of an execution attempt while it runs, so that a JobManager that becomes the leader can take the attempt over (docs/adr/0154)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tidegate.taskmanager.machines.task_events import CheckpointMail, Checkpoint
 
 
 class AttemptAccount:
-    """Notes what happens to one attempt. Mails count when they are accepted, acknowledgements when they leave for a JobManager."""
+    """The notes of one attempt. Mails count when they are accepted, acknowledgements when they are sent to a JobManager."""
 
     def __init__(self, task: SubmittedTask, now_ms: int) -> None:
         restored_id = task.restored_id or 0
@@ -38,11 +38,11 @@ class AttemptAccount:
         self._may_finish = False
         self._is_being_stopped = False
         self.state = ExecutionState.DEPLOYING
-        """As the subtask said last; it is not over."""
+        """The state that the subtask reported last, never a final one."""
         self._end_of_data: object | None = None
-        """Its message, once it has said so."""
+        """The message by which the subtask reported its end of data, once it did."""
         self._unanswered: dict[int, tuple[CoordinatorEvent, object]] = {}
-        """What it has said to its coordinator and was not answered, by number: the event, and its message."""
+        """Events that the subtask sent to its operator coordinator and that were not answered, by number: the event and its message."""
         self._assigned: list[tuple[int, SourceSplit]] = []
         self._discovered: list[tuple[int, SourceSplit]] = []
         self._last_event = 0
@@ -59,7 +59,9 @@ class AttemptAccount:
             self._unanswered[told.event.number] = (told.event.event, told.message)
 
     def untold(self) -> tuple[object, ...]:
-        """What a JobManager that finds the attempt must hear, since it may be unanswered."""
+        """Returns the messages that may be unanswered, which a JobManager that takes the attempt over must receive: events for coordinators, and the end of
+        data.
+        """
         requests = [message for _, message in self._unanswered.values()]
         return tuple(requests) if self._end_of_data is None else (*requests, self._end_of_data)
 
@@ -68,7 +70,7 @@ class AttemptAccount:
         self._acknowledged[checkpoint_id] = generation
 
     def on_mail(self, mail: CheckpointMail | OperatorEvent) -> bool:
-        """``False``: an event of a coordinator that came before."""
+        """Notes a mail to the subtask. Returns ``False`` for a coordinator's event that came before and must not be delivered again."""
         if isinstance(mail, OperatorEvent):
             return self._on_operator_event(mail)
         self._on_checkpoint(mail)
@@ -117,12 +119,12 @@ class AttemptAccount:
                 self._acknowledged.pop(mail.checkpoint_id, None)
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when it is confirmed, or has acknowledged, what no message has named."""
+        """Raises ``AssertionError`` when a checkpoint is confirmed or acknowledged whose id no message has named."""
         named = (self._restored_id, self._confirmed_id, *self._acknowledged)
         assert max(named) <= self._newest_id, f"knows of {named}, and {self._newest_id} is the newest"
 
     def report(self, state: ExecutionState, address: str | None, error: ErrorInfo | None = None) -> AttemptReport:
-        """``state``: as others are to see it."""
+        """Returns the report of the attempt for a JobManager. ``state``: the state to report."""
         return AttemptReport(
             attempt=self._task.attempt,
             allocation_id=self._task.allocation_id,
@@ -144,12 +146,15 @@ class AttemptAccount:
 
 
 class EndedAttempts:
-    """Attempts whose process is gone, and that a JobManager which takes the lead must know, as long as their slot is the job's and no other
-    attempt of the subtask has come. Of all others it knows that they have been: none begins twice."""
+    """The attempts whose process is gone and that a JobManager that becomes the leader must know.
+
+    An attempt is kept as long as its slot belongs to the job and no later attempt of the subtask was submitted. Of all others only the highest attempt number
+    is kept, so that none begins twice.
+    """
 
     def __init__(self) -> None:
         self._begun: dict[AllocationId, dict[SubtaskId, int]] = {}
-        """The highest number with which a subtask began in a slot."""
+        """The highest attempt number of each subtask that began in a slot."""
         self._reports: dict[AttemptId, AttemptReport] = {}
         self._untold: set[AttemptId] = set()
 
@@ -162,22 +167,22 @@ class EndedAttempts:
         return tuple(self._reports.values())
 
     def take_untold(self) -> tuple[AttemptReport, ...]:
-        """Returns those whose end has to be reported now."""
+        """Returns the reports of attempts whose end was not reported yet, and counts them as reported."""
         untold = tuple(self._reports[attempt] for attempt in sorted(self._untold))
         self._untold.clear()
         return untold
 
     def free(self, allocation_id: AllocationId) -> None:
-        """Forgets the attempts of a slot that is free."""
+        """Forgets the attempts of a slot that was freed."""
         self._begun.pop(allocation_id, None)
         self._forget([a for a, report in self._reports.items() if report.allocation_id == allocation_id])
 
     def has_begun(self, task: SubmittedTask) -> bool:
-        """It, or one that follows it, was submitted before. In a slot that was freed nothing begins, so nothing is known of it."""
+        """Tells whether this attempt, or a later one of the subtask, was submitted before in the same slot. Nothing begins in a slot that was freed."""
         return task.attempt.attempt <= self._begun.get(task.allocation_id, {}).get(task.attempt.subtask_id, -1)
 
     def begin(self, task: SubmittedTask) -> None:
-        """It takes the place of an earlier attempt of the same subtask."""
+        """Notes that an attempt begins, and forgets the earlier attempts of the same subtask."""
         attempt = task.attempt
         self._begun.setdefault(task.allocation_id, {})[attempt.subtask_id] = attempt.attempt
         self._forget([a for a in self._reports if (a.job_id, a.subtask_id) == (attempt.job_id, attempt.subtask_id)])

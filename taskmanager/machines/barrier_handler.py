@@ -91,11 +91,11 @@ BARRIER_TRANSITIONS: Mapping[type[BarrierState], Mapping[type[AlignmentEvent], t
         ChannelEnded: (Waiting,),
     },
 }
-"""The states that an event may lead to; it may also leave the state as it is."""
+"""The states that an event may lead to from each state. An event may also leave the state as it is."""
 
 
 class ExactlyOnceBarrierHandler:
-    """Exactly-once; the barriers say whether they are aligned. Raises ``AssertionError`` when a channel speaks after its end."""
+    """Handles barriers exactly-once; the barriers say whether they are aligned. Raises ``AssertionError`` when a barrier comes on a channel that has ended."""
 
     def __init__(
         self, channels: Iterable[int], *, last_id: int = 0, checkpoints_after_tasks_finish: bool = True
@@ -104,7 +104,7 @@ class ExactlyOnceBarrierHandler:
         self._open = set(channels)
         self._last_id = last_id
         self._held: Barrier | None = None
-        """A trigger by RPC that waits for the ends of all channels; always of a checkpoint behind ``_last_id``."""
+        """A trigger by RPC that waits for the ends of all channels; its checkpoint is always newer than ``_last_id``."""
         self._after_finish = checkpoints_after_tasks_finish
 
     @property
@@ -113,12 +113,12 @@ class ExactlyOnceBarrierHandler:
 
     @property
     def persisting(self) -> bool:
-        """The snapshot of ``collecting`` was started, and data in flight is persisted for it."""
+        """Whether the snapshot of ``collecting`` was started and data in flight is being persisted for it."""
         return isinstance(self.state, Persisting)
 
     @property
     def blocked(self) -> frozenset[int]:
-        """Channels that wait for the others."""
+        """The blocked channels, which wait for the barriers of the others."""
         return frozenset(self.state.blocked)
 
     def on(self, event: AlignmentEvent, now_ms: float) -> Sequence[AlignmentCommand]:
@@ -182,7 +182,7 @@ class ExactlyOnceBarrierHandler:
         return checkpoint_id <= self._last_id and checkpoint_id != self.collecting
 
     def _begin(self, barrier: Barrier) -> Sequence[AlignmentCommand]:
-        """What a barrier of another checkpoint than the current one does first; nothing for the current one."""
+        """Drops the current checkpoint for a newer one whose barrier came. Does nothing if the barrier is of the current checkpoint."""
         if barrier.checkpoint_id == self.collecting:
             return []
         commands = self._drop(DeclineReason.SUBSUMED)
@@ -249,6 +249,6 @@ class ExactlyOnceBarrierHandler:
 
 
 def forced_aligned(options: CheckpointOptions) -> CheckpointOptions:
-    """For an edge on which nothing may be overtaken. Other options stay as they are."""
+    """Returns the options for an edge on which barriers may not overtake data: FORCED_ALIGNED if they could become unaligned, otherwise as they are."""
     can_overtake = options.alignment is Alignment.UNALIGNED or options.aligned_timeout_ms is not None
     return replace(options, alignment=Alignment.FORCED_ALIGNED) if can_overtake else options

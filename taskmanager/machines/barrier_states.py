@@ -32,16 +32,16 @@ Step = tuple["BarrierState", Sequence[AlignmentCommand]]
 
 @dataclass(frozen=True, slots=True)
 class BarrierState:
-    """What every state answers when a class does not say otherwise: nothing changes."""
+    """The behaviour that states have in common: an event changes nothing unless the class of the state says otherwise."""
 
     @property
     def collecting(self) -> int | None:
-        """Id of the checkpoint whose barriers are being collected."""
+        """Id of the checkpoint whose barriers are being collected, ``None`` if there is none."""
         return None
 
     @property
     def blocked(self) -> tuple[int, ...]:
-        """Channels that wait for the others, in the order of their barriers."""
+        """The blocked channels, in the order in which their barriers came."""
         return ()
 
     def on_barrier(self, channel: int, barrier: Barrier, open_channels: Set[int], now_ms: float) -> Step:
@@ -57,7 +57,7 @@ class BarrierState:
         return self, []
 
     def on_channel_ended(self, channel: int, open_channels: Set[int], now_ms: float) -> Step:
-        """``open_channels`` is what is left without ``channel``."""
+        """Takes the end of a channel. ``open_channels``: those that are still open, without it."""
         return self, []
 
     def without(self, channel: int) -> BarrierState:
@@ -65,7 +65,7 @@ class BarrierState:
         return self
 
     def drop(self, reason: DeclineReason | None) -> Sequence[AlignmentCommand]:
-        """Commands that give the checkpoint up; ``Waiting`` comes after them."""
+        """Returns the commands that give the checkpoint up. The caller enters ``Waiting`` after them."""
         return []
 
     def check_invariants(self, open_channels: Set[int]) -> None:
@@ -74,7 +74,7 @@ class BarrierState:
 
 @dataclass(frozen=True, slots=True)
 class Waiting(BarrierState):
-    """No checkpoint is under way: the next barrier is the first one."""
+    """No checkpoint is under way: the next barrier begins one."""
 
     def on_barrier(self, channel: int, barrier: Barrier, open_channels: Set[int], now_ms: float) -> Step:
         return Aligning(barrier, now_ms).on_barrier(channel, barrier, open_channels, now_ms)
@@ -85,7 +85,7 @@ class Waiting(BarrierState):
 
 @dataclass(frozen=True, slots=True)
 class Announced(BarrierState):
-    """A barrier was announced behind data, and none has arrived."""
+    """A barrier was announced behind data, and no barrier has arrived."""
 
     barrier: Barrier
     has_timer: bool = False
@@ -116,7 +116,7 @@ class Announced(BarrierState):
 
 @dataclass(frozen=True, slots=True)
 class Aligning(BarrierState):
-    """Aligned barriers are collected: a channel is blocked when its barrier arrives. ``barrier`` is the first that was heard of."""
+    """Aligned barriers are being collected: a channel is blocked when its barrier arrives. ``barrier`` is the first that was announced or arrived."""
 
     barrier: Barrier
     first_ms: float
@@ -175,7 +175,7 @@ class Aligning(BarrierState):
         return Waiting(), [snapshot, *self._unblock()]
 
     def _switch(self, open_channels: Set[int], now_ms: float, overtaking: int | None = None) -> Step:
-        """Starts the unaligned snapshot. ``overtaking`` is the channel whose barrier overtook its data just now."""
+        """Switches from aligned to unaligned: starts the unaligned snapshot. ``overtaking`` is the channel whose barrier has just overtaken its data."""
         persisting = Persisting(self.barrier.checkpoint_id, self.first_ms, self.waiting_channels)
         commands = [*persisting.start(self.barrier, open_channels, now_ms), *self._unblock()]
         if overtaking is None:
@@ -189,7 +189,7 @@ class Aligning(BarrierState):
 
 @dataclass(frozen=True, slots=True)
 class Persisting(BarrierState):
-    """The unaligned snapshot was started: channels are persisted up to their barriers, and ``arrived`` have theirs."""
+    """The unaligned snapshot was started: channels are persisted up to their barriers. ``arrived``: the channels whose barrier came."""
 
     checkpoint_id: int
     first_ms: float
@@ -240,7 +240,7 @@ class Persisting(BarrierState):
 
 
 def start_unaligned(barrier: Barrier, open_channels: Set[int], now_ms: float) -> Step:
-    """The unaligned snapshot before any barrier has arrived."""
+    """Starts an unaligned snapshot before any barrier has arrived. Returns the next state and its commands."""
     persisting = Persisting(barrier.checkpoint_id, now_ms)
     return persisting, persisting.start(barrier, open_channels, now_ms)
 
@@ -255,7 +255,7 @@ def start_delay(barrier: Barrier, now_ms: float) -> float:
 
 
 def _behind_forced(barrier: Barrier) -> Barrier:
-    """What the barrier was before it came to an edge that forces alignment."""
+    """Returns the barrier with the alignment that it had before an edge forced it to be aligned."""
     if barrier.options.alignment is not Alignment.FORCED_ALIGNED:
         return barrier
     again = Alignment.UNALIGNED if barrier.options.aligned_timeout_ms is None else Alignment.ALIGNED
@@ -263,7 +263,7 @@ def _behind_forced(barrier: Barrier) -> Barrier:
 
 
 def _watch_time(state: Announced | Aligning, barrier: Barrier, open_channels: Set[int], now_ms: float) -> Step:
-    """Starts the snapshot if its time is over, otherwise a timer, once."""
+    """Starts the unaligned snapshot if the aligned timeout is over; otherwise starts a timer, once."""
     timeout_ms = barrier.options.aligned_timeout_ms
     if timeout_ms is None or barrier.options.alignment is not Alignment.ALIGNED:
         return state, []

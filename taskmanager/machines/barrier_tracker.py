@@ -1,8 +1,9 @@
-"""At-least-once: barriers are counted, channels are never blocked.
+"""The barrier handler of at-least-once checkpoints: barriers are counted, channels are never blocked.
 
-Laws. Up to ``MAX_TRACKED`` ids are followed at once, the oldest is forgotten beyond that. The snapshot of n starts with
-the last barrier of n and silently drops what is older; a cancel barrier of n aborts n and everything older, once.
-Follows Flink's ``CheckpointBarrierTracker.java``; triggers by RPC are held as in ``alignment``.
+Laws. Up to ``MAX_TRACKED`` ids are followed at once, the oldest is forgotten beyond that. The snapshot of n starts with the last barrier of n and silently
+drops what is older; a cancel barrier of n aborts n and everything older, once.
+
+Follows Flink's ``CheckpointBarrierTracker.java``; triggers by RPC are held as in ``barrier_handler``.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from tidegate.taskmanager.machines.alignment import (
 )
 
 MAX_TRACKED = 50
-"""Flink's ``CheckpointBarrierTracker.MAX_CHECKPOINTS_TO_TRACK``."""
+"""How many checkpoints are followed at once: Flink's ``CheckpointBarrierTracker.MAX_CHECKPOINTS_TO_TRACK``."""
 
 
 @dataclass(slots=True)
@@ -37,13 +38,13 @@ class _Entry:
     checkpoint_id: int
     waits_for: set[int]
     barrier: Barrier | None = None
-    """``None`` while only cancel barriers were seen."""
+    """The checkpoint's barrier; ``None`` while only cancel barriers came."""
     first_ms: float = 0.0
     aborted: bool = field(default=False)
 
 
 class TrackingHandler:
-    """At-least-once: see above."""
+    """Counts barriers for at-least-once checkpoints, without blocking channels."""
 
     def __init__(
         self, channels: Iterable[int], *, last_id: int = 0, checkpoints_after_tasks_finish: bool = True

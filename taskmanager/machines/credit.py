@@ -20,24 +20,25 @@ from dataclasses import dataclass
 from tidegate.model.errors import CorruptFrame
 
 _MEMORY_MS = 200.0
-"""Chosen, not measured: how long an observed rate counts."""
+"""Milliseconds for which an observed rate counts. Chosen, not measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowBounds:
-    """What may be in flight on one channel: at least ``min_bytes``, at most ``max_bytes``, and not more than
-    ``max_work_ms`` of work for all channels of a consumer together."""
+    """Bounds of the bytes in flight on one channel: at least ``min_bytes``, at most ``max_bytes``, and at most ``max_work_ms`` of work for all channels of a
+    consumer together.
+    """
 
     min_bytes: int = 64 * 1024
     max_bytes: int = 4 * 1024 * 1024
     max_work_ms: float = 25.0
-    """``math.inf``: the bytes alone count (no debloating)."""
+    """Milliseconds of the consumer's work that may be in flight. ``math.inf``: only bytes count (no debloating)."""
     period_ms: float = 20.0
-    """A window holds for so long before it is decided anew."""
+    """Milliseconds for which a window stays before it is decided anew."""
     samples: int = 10
-    """The speed is an average over about so many periods."""
+    """Number of periods over which the speed is averaged."""
     threshold: float = 0.25
-    """A window that differs by less (part of the one in use) is not taken."""
+    """Share of the window in use by which a new one must differ, otherwise the old one stays."""
 
     def __post_init__(self) -> None:
         assert 0 < self.min_bytes <= self.max_bytes, self
@@ -47,8 +48,7 @@ class WindowBounds:
 
 
 class WorkRate:
-    """How fast work is done while there is some: bytes per millisecond, older work counting less and less: work that lies
-    ``memory_ms`` back counts 1/e."""
+    """The rate at which work is done, in bytes per millisecond of work: an average in which work that lies ``memory_ms`` back counts 1/e."""
 
     def __init__(self, memory_ms: float = _MEMORY_MS) -> None:
         self._memory_ms = memory_ms
@@ -57,11 +57,11 @@ class WorkRate:
 
     @property
     def bytes_per_ms(self) -> float | None:
-        """``None`` until something was measured."""
+        """The rate; ``None`` until something was measured."""
         return self._bytes / self._ms if self._ms > 0 else None
 
     def on_worked(self, size_bytes: int, elapsed_ms: float) -> None:
-        """``size_bytes`` took ``elapsed_ms`` of work; waiting for input is not work."""
+        """Adds ``size_bytes`` that took ``elapsed_ms`` of work. Waiting for input is not work."""
         elapsed_ms = max(elapsed_ms, 0.0)
         keep = math.exp(-elapsed_ms / self._memory_ms)
         self._bytes = self._bytes * keep + size_bytes
@@ -69,8 +69,11 @@ class WorkRate:
 
 
 def decide_window(bounds: WindowBounds, rate: WorkRate, channels: int) -> int:
-    """Window of each of ``channels`` channels that share one consumer. Before it is measured a 32nd of the most: a consumer that
-    turns out to be slow keeps what it was granted, and the first batches of a fast one measure it."""
+    """Returns the window, in bytes, of each of ``channels`` channels that share one consumer.
+
+    Before the rate is measured it is a 32nd of ``max_bytes``: enough for the first batches of a fast consumer, and little for a slow one, which keeps what it
+    was granted.
+    """
     if math.isinf(bounds.max_work_ms):
         return bounds.max_bytes
     per_ms = rate.bytes_per_ms
@@ -79,8 +82,9 @@ def decide_window(bounds: WindowBounds, rate: WorkRate, channels: int) -> int:
 
 
 class BufferDebloater:
-    """The window in use: decided anew once in a period, and kept while it is about right (Flink: ``BufferDebloater.java``).
-    Before the speed is known, and when channels end, it is decided at once."""
+    """Decides the window of the channels, once in a period, and keeps it while it is about right (Flink: ``BufferDebloater.java``). While the speed is not
+    known, and when the number of channels changes, it decides at once.
+    """
 
     def __init__(self, bounds: WindowBounds) -> None:
         self._bounds = bounds
@@ -90,11 +94,11 @@ class BufferDebloater:
         self._decided_ms: float | None = None
 
     def on_worked(self, size_bytes: int, elapsed_ms: float) -> None:
-        """``size_bytes`` took ``elapsed_ms`` of work; waiting for input is not work."""
+        """Adds ``size_bytes`` that took ``elapsed_ms`` of work. Waiting for input is not work."""
         self._rate.on_worked(size_bytes, elapsed_ms)
 
     def window(self, now_ms: float, channels: int) -> int:
-        """Bytes that may be in flight on each of ``channels`` channels."""
+        """Returns the bytes that may be in flight on each of ``channels`` channels."""
         is_new = self._decided_ms is None or channels != self._channels
         if is_new or now_ms - (self._decided_ms or 0.0) >= self._bounds.period_ms:
             wanted = decide_window(self._bounds, self._rate, channels)
@@ -112,14 +116,14 @@ class BufferDebloater:
 
 @dataclass(frozen=True, slots=True)
 class GrantCredit:
-    """Command of the consumer's side: tell the producer."""
+    """Command of the consumer's side: send this credit to the producer. Both numbers are totals since the channel was opened."""
 
     granted_bytes: int
     consumed_bytes: int
 
 
 class SenderCredit:
-    """The producer's side. Nothing may be sent before the first grant."""
+    """The producer's side of the credit of a channel. Nothing may be sent before the first grant."""
 
     def __init__(self) -> None:
         self.granted = 0
@@ -133,11 +137,11 @@ class SenderCredit:
         return self.sent - self.consumed
 
     def may_send(self, size_bytes: int) -> bool:
-        """Whether a batch of this size may go now."""
+        """Tells whether a batch of this size may be sent now."""
         return self._open and (self.sent + size_bytes <= self.granted or self.sent == self.consumed)
 
     def should_ask(self) -> bool:
-        """Once for each time that credit ran out: whether to tell the consumer that data waits."""
+        """Tells whether the consumer has to be informed that data waits for credit: once each time that credit runs out."""
         ask = self._open and not self._asked
         self._asked = self._asked or ask
         return ask
@@ -148,7 +152,7 @@ class SenderCredit:
         self._asked = False
 
     def on_credit(self, granted_bytes: int, consumed_bytes: int) -> None:
-        """Raises ``CorruptFrame`` for a credit that cannot be: one that takes back, or consumed what was not sent."""
+        """Takes a credit. Raises ``CorruptFrame`` if it takes credit back, or claims more consumed bytes than were sent."""
         if granted_bytes < self.granted or not self.consumed <= consumed_bytes <= self.sent:
             raise CorruptFrame(
                 f"credit of {granted_bytes} bytes with {consumed_bytes} consumed, after {self.granted} with "
@@ -165,7 +169,7 @@ class SenderCredit:
 
 
 class ReceiverCredit:
-    """The consumer's side."""
+    """The consumer's side of the credit of a channel."""
 
     def __init__(self) -> None:
         self.granted = 0
@@ -178,12 +182,12 @@ class ReceiverCredit:
         return self.received - self.consumed
 
     def open(self, window_bytes: int) -> GrantCredit:
-        """The first grant."""
+        """Opens the channel with a window; returns the first grant."""
         self.granted = window_bytes
         return GrantCredit(self.granted, self.consumed)
 
     def on_received(self, size_bytes: int) -> None:
-        """Raises ``CorruptFrame`` when the producer sent more than it was granted."""
+        """Counts received bytes. Raises ``CorruptFrame`` when the producer sent more than it was granted."""
         if self.received + size_bytes > self.granted and self.received > self.consumed:
             raise CorruptFrame(
                 f"the producer sent {self.received + size_bytes} bytes; {self.granted} were granted and {self.consumed} consumed"
@@ -195,11 +199,13 @@ class ReceiverCredit:
         assert self.consumed <= self.received, (self.consumed, self.received)
 
     def on_asked(self) -> None:
-        """The producer is out of credit (and everything that it sent before has been received)."""
+        """Notes that the producer is out of credit. Everything that it sent before has been received."""
         self._asked = True
 
     def decide_grant(self, window_bytes: int) -> GrantCredit | None:
-        """What to tell now: a quarter of a window, or any news to a producer that asked and whose data is consumed."""
+        """Returns the grant to send now, ``None`` if there is none: when it adds a quarter of a window, or when the producer asked for credit and its data is
+        consumed.
+        """
         wanted = max(self.granted, self.consumed + window_bytes)
         answers = self._asked and self.queued == 0
         if not answers and wanted - self.granted < max(window_bytes // 4, 1):

@@ -24,7 +24,7 @@ from tidegate.model.ids import TaskManagerId
 
 @dataclass(frozen=True, slots=True)
 class SparkExecutor:
-    """One that Spark has. ``tasks``: as many run on it."""
+    """An executor that Spark has. ``tasks``: the number of tasks that run on it."""
 
     executor_id: str
     host: str
@@ -34,14 +34,14 @@ class SparkExecutor:
 
 @dataclass(frozen=True, slots=True)
 class RequestTotal:
-    """Tell Spark how many executors are wanted."""
+    """Requests this total number of executors from Spark."""
 
     executors: int
 
 
 @dataclass(frozen=True, slots=True)
 class OpenWorker:
-    """Start a TaskManager whose subtasks run on this executor. Answered by ``on_closed`` once it is over, or could not be started."""
+    """Starts a TaskManager whose subtasks run on this executor. ``on_closed`` follows when it has ended or could not be started."""
 
     worker_id: TaskManagerId
     executor: SparkExecutor
@@ -49,14 +49,14 @@ class OpenWorker:
 
 @dataclass(frozen=True, slots=True)
 class CloseWorker:
-    """Stop it. Answered by ``on_closed``."""
+    """Stops a TaskManager on an executor. ``on_closed`` follows when it has ended."""
 
     worker_id: TaskManagerId
 
 
 @dataclass(frozen=True, slots=True)
 class KillExecutor:
-    """Give it back."""
+    """Gives an executor back to Spark."""
 
     executor_id: str
 
@@ -65,19 +65,19 @@ PoolCommand: TypeAlias = RequestTotal | OpenWorker | CloseWorker | KillExecutor
 
 
 class HostedState(Enum):
-    """Where a worker is in its life."""
+    """The states of a declared worker."""
 
     WAITING = "WAITING"
-    """For an executor."""
+    """It waits for an executor."""
     OPEN = "OPEN"
     CLOSING = "CLOSING"
     ENDED = "ENDED"
-    """Kept until it is not declared any longer, so that its end is heard of."""
+    """It has ended. It is kept until it is not declared any longer, so that its end is reported."""
 
 
 @dataclass(slots=True)
 class Hosted:
-    """One worker. ``detail``: what ended it, or is about to."""
+    """One worker (a TaskManager on a Spark executor). ``detail``: why it has ended, or is ending."""
 
     worker_id: TaskManagerId
     state: HostedState = HostedState.WAITING
@@ -95,26 +95,26 @@ class Hosted:
 
 
 class ExecutorPool:
-    """Every method returns what is to be done, in its order."""
+    """Assigns Spark executors to the declared workers. Every method returns the commands to carry out, in their order."""
 
     def __init__(self) -> None:
         self._workers: dict[TaskManagerId, Hosted] = {}
         self._declared: frozenset[TaskManagerId] = frozenset()
         self._seen: dict[str, SparkExecutor] = {}
         self._used: set[str] = set()
-        """Executors that have or had a worker: no other one gets them."""
+        """Executors that have or had a worker; no other worker gets them."""
         self._ended: dict[str, str] = {}
-        """Why executors have ended that are still seen, or whose worker is closing."""
+        """Why an executor has ended, for those that are still listed or whose worker is closing."""
         self._total = 0
 
     def workers(self) -> Sequence[Hosted]:
-        """Those that are declared or not closed yet."""
+        """Returns the workers that are declared or not closed yet."""
         return tuple(self._workers.values())
 
     # ---- what happens ------------------------------------------------------------------------------------------------
 
     def on_declared(self, worker_ids: Collection[TaskManagerId]) -> Sequence[PoolCommand]:
-        """These are wanted, and no others."""
+        """Takes the complete set of workers that are wanted. Others are closed."""
         self._declared = frozenset(worker_ids)
         commands: list[PoolCommand] = []
         for worker in list(self._workers.values()):
@@ -131,7 +131,7 @@ class ExecutorPool:
         return [*commands, *self._settled()]
 
     def on_seen(self, executors: Iterable[SparkExecutor]) -> Sequence[PoolCommand]:
-        """Those that Spark has at this moment."""
+        """Takes the executors that Spark has at this moment."""
         self._seen = {executor.executor_id: executor for executor in executors}
         self._used &= self._seen.keys() | {worker.executor_id for worker in self._workers.values()}
         commands: list[PoolCommand] = []
@@ -143,7 +143,7 @@ class ExecutorPool:
         return [*commands, *self._settled()]
 
     def on_executor_ended(self, executor_id: str, detail: str) -> Sequence[PoolCommand]:
-        """Its process is gone. One that was never seen did not start: that was the start of the worker that has waited longest."""
+        """Notes that an executor's process is gone. If it was never seen, it did not start, and the worker that has waited longest ends with that reason."""
         if executor_id in self._seen or executor_id in self._used:
             self._ended[executor_id] = detail
             return []
@@ -154,7 +154,7 @@ class ExecutorPool:
         return []
 
     def on_closed(self, worker_id: TaskManagerId, detail: str) -> Sequence[PoolCommand]:
-        """It is over, or could not be started: ``detail`` says why, where nothing here has caused it."""
+        """Notes that a worker has ended or could not be started. ``detail`` says why, unless it was asked to close."""
         worker = self._workers.get(worker_id)
         if worker is None or worker.state in (HostedState.WAITING, HostedState.ENDED):
             return []
@@ -165,7 +165,7 @@ class ExecutorPool:
         return self._settled()
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError``; between two calls."""
+        """Raises ``AssertionError`` when workers and executors contradict each other. To be called between two calls of other methods."""
         holding = [w.executor_id for w in self._workers.values() if w.state in (HostedState.OPEN, HostedState.CLOSING)]
         assert len(holding) == len(set(holding)), f"an executor has two workers: {holding}"
         assert set(holding) <= self._used, f"a worker is on an executor that counts as free: {holding}, {self._used}"
@@ -177,7 +177,7 @@ class ExecutorPool:
         return sum(worker.state in (HostedState.WAITING, HostedState.OPEN) for worker in self._workers.values())
 
     def _settled(self) -> list[PoolCommand]:
-        """Ask for what is wanted, deal out what is free, and give back what no worker needs."""
+        """Requests the executors that are wanted, assigns free ones to waiting workers, and gives back those that no worker needs."""
         commands: list[PoolCommand] = []
         if self._wanted() != self._total:
             self._total = self._wanted()

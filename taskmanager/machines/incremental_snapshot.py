@@ -1,4 +1,4 @@
-"""Which key groups of a state a snapshot writes whole, which as a delta, and which segments it names again. Pure.
+"""Decides which key groups of a state a snapshot writes whole, which as a delta, and which segments of earlier checkpoints it names again. Pure.
 
     begin(options) ─▶ SegmentChain or None ─▶ decide(chain, rows, changed) ─▶ Plan ─▶ segments are written ─▶ written(id, plan.chain(...))
                                                                                 confirmed(id) · aborted(id)
@@ -29,21 +29,22 @@ from tidegate.model.keygroups import KeyGroupRange
 
 REWRITE: Final = 2
 RESTORED: Final = -1
-"""``Delta.since`` of a level that an earlier attempt wrote."""
+"""``Delta.since`` of a level that was restored, of which it is unknown what changed since the level below."""
 MAX_LEVELS: Final = 64
-"""Deltas above level 0."""
+"""Most deltas above level 0."""
 WHOLE_SHARE: Final = 3
-"""A delta of a third of all rows or more is not worth it."""
+"""A delta is not written if it would hold this share (a third) of all rows or more: everything is written whole."""
 APPENDED_SHARE: Final = 2
-"""Where rows are only added, a delta of this part of all rows or more is not worth it: what was added is kept until it is written, so this bounds
-memory too."""
+"""A delta of append-only state is not written if it would hold more than this share (a half) of all rows. Added rows are kept in memory
+until they are written, so this bounds memory too.
+"""
 MOST_DEAD: Final = 2
-"""The files of a checkpoint hold at most so many times the rows that are left of the state."""
+"""The files of a checkpoint hold at most so many times the live rows of the state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """One level: what changed after epoch ``since``."""
+    """One delta level: what changed after epoch ``since``."""
 
     level: int
     since: int
@@ -51,8 +52,9 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class SegmentChain:
-    """What a checkpoint's segments of one state are. ``deltas``, lowest first. ``cursor``: the key group that is rewritten
-    next; ``credit``: how many rows of it are due."""
+    """The segments of one state in a checkpoint, upon which a later one may build. ``deltas``: lowest level first. ``cursor``: the key group that is rewritten
+    next; ``credit``: how many rows are to be rewritten.
+    """
 
     epoch: int
     segments: tuple[SegmentHandle, ...]
@@ -63,8 +65,9 @@ class SegmentChain:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """``kept``: segments of earlier checkpoints to name again. ``whole``: key groups to write whole, as level 0, or
-    ``None``. All others of the state, if ``delta`` is set, as what changed since ``delta.since``."""
+    """What a snapshot of a state writes. ``kept``: segments of earlier checkpoints to name again. ``whole``: key groups to write whole, as level 0, or
+    ``None``. ``delta``, if set: of all other key groups, what changed since ``delta.since`` is written.
+    """
 
     kept: tuple[SegmentHandle, ...]
     whole: KeyGroupRange | None
@@ -74,14 +77,15 @@ class Plan:
     credit: int
 
     def chain(self, epoch: int, written: Iterable[SegmentHandle]) -> SegmentChain:
-        """With what was written, levels as planned."""
+        """Returns the chain of the checkpoint, with the segments that were written as planned."""
         return SegmentChain(epoch, (*self.kept, *written), self.deltas, self.cursor, self.credit)
 
 
 @dataclass(frozen=True, slots=True)
 class AppendPlan:
-    """``kept``: segments of earlier checkpoints to name again. ``is_whole``: everything is written, as level 0. ``delta``, if set: what was added
-    since ``delta.since``. Neither: nothing is written."""
+    """What a snapshot of append-only state writes. ``kept``: segments of earlier checkpoints to name again. ``is_whole``: everything is written, as level 0.
+    ``delta``, if set: what was added since ``delta.since`` is written. With neither nothing is written.
+    """
 
     kept: tuple[SegmentHandle, ...] = ()
     is_whole: bool = False
@@ -89,27 +93,28 @@ class AppendPlan:
     deltas: tuple[Delta, ...] = ()
 
     def chain(self, epoch: int, written: Iterable[SegmentHandle]) -> SegmentChain:
-        """With what was written, levels as planned."""
+        """Returns the chain of the checkpoint, with the segments that were written as planned."""
         return SegmentChain(epoch, (*self.kept, *written), self.deltas)
 
 
 class Increments:
-    """What one state of one subtask may build upon. ``begin``, ``confirmed`` and ``aborted`` in the subtask's thread;
-    ``written`` from the snapshot thread, before the acknowledgement."""
+    """The chains of one state of one subtask that the next snapshot may build upon. ``begin``, ``confirmed`` and ``aborted`` are called in the subtask's
+    thread, ``written`` in the snapshot thread before the acknowledgement.
+    """
 
     def __init__(self) -> None:
         self._written: dict[int, SegmentChain] = {}
         self._confirmed: tuple[int, SegmentChain] | None = None
 
     def begin(self, options: CheckpointOptions) -> SegmentChain | None:
-        """The chain that a snapshot with these options may build upon; ``None``: it writes everything."""
+        """Returns the chain that a snapshot with these options may build upon; ``None``: the snapshot writes everything."""
         if self._confirmed is None or options.is_full or not options.shared_location:
             return None
         checkpoint_id, chain = self._confirmed
         return chain if checkpoint_id >= options.oldest_base_id else None
 
     def written(self, checkpoint_id: int, chain: SegmentChain) -> None:
-        """Notes that a checkpoint was written. Not for savepoints: no checkpoint builds upon their files."""
+        """Notes the chain of a checkpoint that was written. Not for savepoints: no checkpoint builds upon their files."""
         self._written[checkpoint_id] = chain
 
     def confirmed(self, checkpoint_id: int) -> None:
@@ -123,7 +128,7 @@ class Increments:
         self._written.pop(checkpoint_id, None)
 
     def restored(self, checkpoint_id: int, chain: SegmentChain) -> None:
-        """What the attempt began with (``restored_chain``) counts as confirmed. Before any freeze."""
+        """Takes the chain that the attempt was restored from (``restored_chain``) as confirmed. Called before any freeze."""
         self._confirmed = (checkpoint_id, chain)
 
     @property
@@ -139,7 +144,7 @@ class Increments:
         return min((_oldest(chain) for chain in chains), default=None)
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when a chain has levels that cannot be."""
+        """Raises ``AssertionError`` when the levels of a chain contradict each other."""
         confirmed = [self._confirmed] if self._confirmed is not None else []
         for checkpoint_id, chain in (*self._written.items(), *confirmed):
             levels = [delta.level for delta in chain.deltas]
@@ -152,8 +157,10 @@ class Increments:
 
 
 def decide(base: SegmentChain | None, owned: KeyGroupRange, rows: Sequence[int], changed: Sequence[int]) -> Plan:
-    """``rows[i]`` entries are in group ``owned.start + i``; ``changed[i]`` of them were written or removed since
-    ``base.epoch`` (ignored without a base)."""
+    """Decides what a snapshot writes of a state whose entries change.
+
+    ``rows[i]`` entries are in key group ``owned.start + i``; ``changed[i]`` of them were written or removed since ``base.epoch`` (ignored without a base).
+    """
     total = sum(changed)
     if base is not None and not total:
         return Plan(base.segments, None, None, base.deltas, base.cursor, base.credit)
@@ -177,8 +184,11 @@ def decide(base: SegmentChain | None, owned: KeyGroupRange, rows: Sequence[int],
 def decide_appended(
     base: SegmentChain | None, live_rows: int, added_rows: int | None, *, has_fired: bool
 ) -> AppendPlan:
-    """For state that is only added to. ``live_rows``: what there is to write whole; ``added_rows`` came since ``base.epoch`` (``None``: unknown);
-    ``has_fired``: windows that were there then are gone."""
+    """Decides what a snapshot writes of a state that is only added to.
+
+    ``live_rows``: rows that are written if everything is; ``added_rows``: rows that came since ``base.epoch`` (``None``: unknown); ``has_fired``: whether
+    windows that existed then are gone.
+    """
     if not live_rows:
         return AppendPlan()
     whole = AppendPlan(is_whole=True)
@@ -201,8 +211,9 @@ def decide_appended(
 def restored_chain(
     segments: Iterable[SegmentHandle], owned: KeyGroupRange, *, keep_empty: bool = False
 ) -> SegmentChain | None:
-    """What a state was restored from, as something to build upon at epoch 0: ``None`` when a file of it belongs to its
-    checkpoint alone. ``keep_empty``: a segment without rows here says something all the same."""
+    """Returns the restored segments as a chain to build upon, at epoch 0; ``None`` when a file of them belongs to its checkpoint alone. ``keep_empty``: keeps
+    segments without rows of these key groups, as they may say which windows have fired.
+    """
     mine = [segment for segment in segments if segment.key_groups.intersect(owned).size]
     if any(not segment.handle.is_shared and segment.handle.data is None for segment in mine):
         return None
@@ -213,7 +224,7 @@ def restored_chain(
 
 
 def restricted(segment: SegmentHandle, groups: KeyGroupRange) -> SegmentHandle:
-    """The part of a segment that is of some of its key groups: the same file."""
+    """Returns the part of a segment that holds some of its key groups. It refers to the same file."""
     both = segment.key_groups.intersect(groups)
     first = both.start - segment.key_groups.start
     return replace(segment, key_groups=both, offsets=segment.offsets[first : first + both.size + 1])
@@ -226,7 +237,7 @@ def _oldest(chain: SegmentChain) -> int:
 def _next_whole(
     base: SegmentChain, owned: KeyGroupRange, rows: Sequence[int], total: int
 ) -> tuple[KeyGroupRange | None, int, int]:
-    """Groups from the cursor on that the credit pays for, without going round."""
+    """Returns the key groups from the cursor on that the credit pays for, up to the last one, with the next cursor and credit."""
     first = base.cursor if owned.start <= base.cursor <= owned.end else owned.start
     credit, at = base.credit + REWRITE * total, first
     while at <= owned.end and credit >= rows[at - owned.start]:
@@ -250,7 +261,7 @@ def _without(segments: Iterable[SegmentHandle], groups: KeyGroupRange) -> Iterab
 
 
 def _left(segments: Iterable[SegmentHandle], deltas: tuple[Delta, ...]) -> tuple[Delta, ...]:
-    """Without levels of which nothing is left."""
+    """Returns the deltas of which segments are left."""
     there = {segment.level for segment in segments}
     return tuple(delta for delta in deltas if delta.level in there)
 
@@ -258,8 +269,9 @@ def _left(segments: Iterable[SegmentHandle], deltas: tuple[Delta, ...]) -> tuple
 def _merged(
     segments: tuple[SegmentHandle, ...], deltas: tuple[Delta, ...], written: int
 ) -> tuple[tuple[SegmentHandle, ...], tuple[Delta, ...], int]:
-    """Take the newest levels away that the next delta is to hold too: at least one, and all that are not larger than twice
-    what is above them. Restored ones stay."""
+    """Removes the newest delta levels whose rows the next delta is to hold too: at least one, and further ones that are not larger than twice what is above
+    them. Restored levels stay.
+    """
     rows = {delta.level: 0 for delta in deltas}
     for segment in segments:
         if segment.level in rows:

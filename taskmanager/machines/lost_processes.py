@@ -1,4 +1,4 @@
-"""Why a process is gone that did not say its last word: what the operating system and Spark know of its end, in a sentence.
+"""Describes why the process of a subtask is gone that reported no final state, from what the operating system and Spark know of its end.
 
 The exit status is known on the TaskManager's machine, where our Python daemon is its parent and notes it. Of a process elsewhere
 Spark tells what it knows: that a worker ended, or with which code its executor did.
@@ -14,7 +14,7 @@ from tidegate.model.states import ExecutionState
 from tidegate.taskmanager.machines.task_events import Outcome, SparkJobEnded
 
 LOST = Outcome(ExecutionState.FAILED, ErrorInfo.of(SubtaskLost("its process is gone")))
-"""Stands for the outcome until it is known how the process ended."""
+"""The outcome of an attempt until it is known how its process ended."""
 
 _SIGNALS = {
     4: ("SIGILL", "native code was made for another processor"),
@@ -28,11 +28,11 @@ _SIGNALS = {
     11: ("SIGSEGV", "native code crashed: a library of the function, or one that was used wrongly"),
     15: ("SIGTERM", "another process or a person sent it"),
 }
-"""Linux's numbers, with what they say about an end that this cluster did not ask for."""
+"""Linux's signal numbers, with names and likely causes of an end that this cluster did not ask for."""
 
 
 class Ended(Protocol):
-    """A task whose process is gone. ``pid`` 0: it never connected."""
+    """A task whose process is gone. ``pid``: 0 if it never connected."""
 
     @property
     def name(self) -> str: ...
@@ -49,7 +49,7 @@ class Ended(Protocol):
 
 
 def outcome_of(task: Ended, ended: SparkJobEnded) -> Outcome:
-    """What its last word was, or what its end without one means."""
+    """Returns the outcome of a task whose process is gone: the final state that it reported, or what its end without one means."""
     outcome = task.outcome or task.stopping or LOST
     code = "" if ended.error is None else ended.error.code
     has_finished = outcome.state is ExecutionState.FINISHED
@@ -64,7 +64,9 @@ def outcome_of(task: Ended, ended: SparkJobEnded) -> Outcome:
 
 
 def outcome_of_late_start(name: str, timeout_ms: int, *, is_plain: bool, has_executors: bool) -> Outcome:
-    """``is_plain``: it does not begin with a query of Spark. ``has_executors``: it was to run in one of a cluster's."""
+    """Returns the outcome of an attempt whose process did not connect in time. ``is_plain``: it does not begin with a Spark query; ``has_executors``: it was to
+    run in an executor of a cluster.
+    """
     late = f"{name}: its process did not connect within {timeout_ms / 1000:g} s of the beginning of its start"
     if has_executors:
         advice = "is there a free core in Spark, and can its executors reach this TaskManager?"
@@ -77,7 +79,7 @@ def outcome_of_late_start(name: str, timeout_ms: int, *, is_plain: bool, has_exe
 
 
 def describe_loss(name: str, pid: int, host: str, of_spark: ErrorInfo | None, exit_status: int | None) -> ErrorInfo:
-    """``pid`` 0: the process never connected. ``of_spark``: why its Spark job failed, if it did."""
+    """Returns the error of an attempt whose process is gone. ``pid``: 0 if it never connected; ``of_spark``: why its Spark job failed, if it did."""
     if of_spark is not None and not pid:
         return of_spark
     process = f"the process of {name}" + (f" (pid {pid} on {host})" if pid else "")
@@ -90,15 +92,14 @@ def describe_loss(name: str, pid: int, host: str, of_spark: ErrorInfo | None, ex
 
 
 def with_words_of_spark(late: ErrorInfo, of_spark: ErrorInfo | None) -> ErrorInfo:
-    """Why a process did not start in time, with what Spark says of its job, where that failed for a reason of its own."""
+    """Returns the error of a process that did not start in time, with Spark's reason if Spark lacked resources."""
     if of_spark is None or of_spark.code != NoResourceAvailable.code:
         return late
     return replace(late, message=f"{late.message} {of_spark.message}")
 
 
 def outcome_of_obstinacy(task: Ended) -> tuple[Outcome | None, str]:
-    """What the end of a task is called that is killed because it does not stop, and why it is. A failure that it was stopped for
-    stays its reason."""
+    """Returns the outcome of a task that is killed because it does not stop, and the warning to log. A failure for which it was stopped stays its reason."""
     why = _describe_obstinacy(task.name, task.pid)
     if task.stopping is None or task.stopping.error is not None:
         return task.stopping, why
@@ -115,7 +116,7 @@ def _describe_obstinacy(name: str, pid: int) -> str:
 
 
 def describe_exit(status: int) -> str:
-    """How a process ended, as the end of a sentence; ``status`` is negative for a signal."""
+    """Describes how a process ended, as the end of a sentence. ``status``: exit code, or the negative number of a signal."""
     if status >= 0:
         return f"ended with exit code {status} before its function did" + (
             ": something in it called exit" if status else ": something in it ended it as if all were well"

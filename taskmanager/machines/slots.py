@@ -28,7 +28,7 @@ from tidegate.model.errors import ErrorInfo, Fenced, NoResourceAvailable, Subtas
 from tidegate.model.ids import AllocationId, AttemptId, Generation, JobId
 
 FREED_KEPT = 1_000
-"""Allocations that were freed and are remembered. Chosen, not measured: copies of a call are seconds late, in which no job frees so many."""
+"""The number of freed allocations that are remembered. Chosen, not measured: copies of a call are seconds late, in which no job frees so many."""
 
 
 class SlotState(Enum):
@@ -43,8 +43,10 @@ class SlotState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class JobManagerFound:
-    """Registered with this life of the JobManager; everything older is fenced off. ``loss_grace_ms``: for so long tasks go on without it.
-    ``reconnect_ms``: for so long they do, at least, where only the connection is known to be gone."""
+    """This TaskManager registered with a generation of the JobManager; messages of older ones are fenced off.
+
+    ``loss_grace_ms``: how long tasks go on after it is lost. ``reconnect_ms``: the least time they go on when only the connection is known to be gone.
+    """
 
     generation: Generation
     loss_grace_ms: int = 0
@@ -53,15 +55,17 @@ class JobManagerFound:
 
 @dataclass(frozen=True, slots=True)
 class JobManagerLost:
-    """The connection broke, or it was silent for too long. Tasks go on, and every request is refused. ``is_over``: the JobManager itself
-    has ended the session, or its process is gone, which may be seen only after the loss."""
+    """The connection to the JobManager broke, or it was silent for too long: tasks go on, and every request is refused.
+
+    ``is_over``: the JobManager itself has ended the session, or its process is gone, which may be seen only after the loss.
+    """
 
     is_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class LossGraceOver:
-    """The lost JobManager has had no successor in time, or this process ends: nothing that runs here may go on."""
+    """No JobManager was found in time after the loss of the last one, or this process ends: all tasks must stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,7 @@ class SlotTimedOut:
 
 @dataclass(frozen=True, slots=True)
 class TaskAdded:
-    """A task of this job is to run in the slot; the answer says whether it may."""
+    """A task of this job is to run in the slot. The answer says whether it may."""
 
     allocation_id: AllocationId
     attempt: AttemptId
@@ -94,7 +98,7 @@ class TaskAdded:
 
 @dataclass(frozen=True, slots=True)
 class TaskRemoved:
-    """The task's process is gone."""
+    """The process of a task is gone."""
 
     allocation_id: AllocationId
     attempt: AttemptId
@@ -117,14 +121,14 @@ SlotEvent = (
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The request that this event stands for is answered with the error; without this command it succeeded."""
+    """Answers the request of this event with the error. A request without this command succeeded."""
 
     error: ErrorInfo
 
 
 @dataclass(frozen=True, slots=True)
 class StartSlotTimer:
-    """Comes back as ``SlotTimedOut``."""
+    """Starts a timer that comes back as ``SlotTimedOut``."""
 
     allocation_id: AllocationId
     delay_ms: int
@@ -137,7 +141,7 @@ class StopSlotTimer:
 
 @dataclass(frozen=True, slots=True)
 class FailTasks:
-    """Each comes back as ``TaskRemoved``."""
+    """Fails these tasks. Each comes back as ``TaskRemoved``."""
 
     attempts: tuple[AttemptId, ...]
     error: ErrorInfo
@@ -171,7 +175,7 @@ class _Slot:
 
 
 class SlotTable:
-    """``on(event, now_ms)`` is the only way in; nothing here looks at ``now_ms``, timers are commands."""
+    """The slots of a TaskManager and the tasks in them. ``on(event, now_ms)`` is the only way to change them; ``now_ms`` is not used, timers are commands."""
 
     def __init__(self, slots: int, slot_timeout_ms: int) -> None:
         self._size = slots
@@ -185,7 +189,7 @@ class SlotTable:
         return self._generation
 
     def report(self) -> tuple[SlotView, ...]:
-        """All slots by index."""
+        """Returns all slots, by index."""
         taken = {slot.index: slot for slot in self._slots.values()}
         return tuple(
             SlotView(index, slot.state, slot.allocation_id, slot.job_id)
@@ -195,7 +199,7 @@ class SlotTable:
         )
 
     def tasks_in(self, allocation_id: AllocationId) -> frozenset[AttemptId]:
-        """Tasks that run in a slot; none when it is free."""
+        """Returns the tasks that run in a slot; none when it is free."""
         slot = self._slots.get(allocation_id)
         return frozenset(slot.tasks) if slot else frozenset()
 
@@ -223,7 +227,7 @@ class SlotTable:
                 assert_never(event)
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when slots and their tasks contradict each other; its driver calls it after each event."""
+        """Raises ``AssertionError`` when slots and their tasks contradict each other. Its driver calls it after each event."""
         slots = self._slots.values()
         assert len({slot.index for slot in slots}) == len(slots), f"two allocations share a slot: {self.report()}"
         for allocation_id, slot in self._slots.items():
@@ -335,7 +339,7 @@ class SlotTable:
 
 
 def fence(generation: Generation, registered: Generation | None) -> ErrorInfo | None:
-    """The refusal of a message of another generation of the JobManager, or ``None``."""
+    """Returns the error with which a message of another generation of the JobManager is refused; ``None`` if the generation is the registered one."""
     if generation == registered:
         return None
     here = f"registered with generation {registered}" if registered else "not registered with any JobManager"

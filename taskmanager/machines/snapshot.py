@@ -1,4 +1,4 @@
-"""The subtask's part of a checkpoint, from the barrier to the acknowledgement, and what comes back later.
+"""A subtask's part in checkpoints: from the barrier to the acknowledgement, and the confirmation or abort that follows.
 
     (not seen) ── requested ──▶ RUNNING ── written ──▶ COMPLETED (``SnapshotWrite`` acknowledged it)
         │                          ├────── failed ───▶ DISCARDED (declined)
@@ -33,14 +33,14 @@ class AlignmentAborted:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotWritten:
-    """The asynchronous part is done, and acknowledged."""
+    """The asynchronous part of a snapshot is done and acknowledged."""
 
     checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFailed:
-    """The asynchronous part failed. (An error of the synchronous part fails the attempt.)"""
+    """The asynchronous part of a snapshot failed. (An error of the synchronous part fails the attempt.)"""
 
     checkpoint_id: int
     error: ErrorInfo
@@ -59,7 +59,7 @@ class AbortReceived:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskStopped:
-    """Canceled, failed or cut off: nothing leaves from now on."""
+    """The subtask was canceled, failed or lost its control stream: it sends nothing from now on."""
 
 
 SnapshotEvent = (
@@ -69,7 +69,7 @@ SnapshotEvent = (
 
 @dataclass(frozen=True, slots=True)
 class PrepareSnapshot:
-    """Operators flush what must come before the barrier."""
+    """Lets the operators flush what must be sent before the barrier."""
 
     checkpoint_id: int
 
@@ -81,7 +81,7 @@ class BroadcastBarrier:
 
 @dataclass(frozen=True, slots=True)
 class FreezeState:
-    """Freeze the operators' state, then write it in the background (``SnapshotWrite``): ``SnapshotWritten`` or ``SnapshotFailed`` follows."""
+    """Freezes the operators' state, then writes it in the background (``SnapshotWrite``). ``SnapshotWritten`` or ``SnapshotFailed`` follows."""
 
     barrier: Barrier
 
@@ -105,7 +105,7 @@ class CancelWrite:
 
 @dataclass(frozen=True, slots=True)
 class NotifyComplete:
-    """Operators commit everything up to ``checkpoint_id``."""
+    """Notifies the operators that the checkpoint is complete: they commit everything up to ``checkpoint_id``."""
 
     checkpoint_id: int
 
@@ -128,8 +128,9 @@ SnapshotCommand = (
 
 
 MAX_ABORTED = 64
-"""Aborted checkpoints whose barriers were not seen yet that are remembered (Flink: as many as may run at once, so that a barrier
-which is late behind two aborts is acknowledged there)."""
+"""The number of aborted checkpoints that are remembered until their barriers come. (Flink remembers as many as may run at once, so that a barrier that is late
+by two aborts is acknowledged there.)
+"""
 
 
 class WriteState(Enum):
@@ -139,7 +140,7 @@ class WriteState(Enum):
 
 
 class SnapshotCoordinator:
-    """``restored_id``: the checkpoint this attempt was restored from (0: none); it counts as seen and confirmed."""
+    """Runs the checkpoints of one subtask. ``restored_id``: the checkpoint that the attempt was restored from (0: none); it counts as seen and confirmed."""
 
     def __init__(self, *, restored_id: int = 0) -> None:
         self._last_id = restored_id
@@ -156,17 +157,17 @@ class SnapshotCoordinator:
 
     @property
     def last_confirmed(self) -> int:
-        """The newest checkpoint known to be complete, or the one that was restored; 0: none."""
+        """Id of the newest checkpoint known to be complete, or of the restored one; 0 if there is none."""
         return self._last_confirmed
 
     @property
     def has_confirmed(self) -> bool:
-        """A checkpoint of this attempt is complete."""
+        """Whether a checkpoint that this attempt took part in is complete."""
         return self._last_confirmed > self._restored_id
 
     @property
     def writing(self) -> tuple[int, ...]:
-        """Checkpoints whose asynchronous part runs."""
+        """Ids of the checkpoints whose asynchronous part is running."""
         return tuple(n for n, state in self._writes.items() if state is WriteState.RUNNING)
 
     def on(self, event: SnapshotEvent, now_ms: float) -> Sequence[SnapshotCommand]:
@@ -197,7 +198,7 @@ class SnapshotCoordinator:
                 assert_never(event)
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when what is written, confirmed and aborted contradict each other."""
+        """Raises ``AssertionError`` when written, confirmed and aborted checkpoints contradict each other."""
         ahead = [n for n in self._writes if n > self._last_id]
         behind = [n for n in self._aborted if n <= self._last_id]
         assert not ahead, f"checkpoints {ahead} are written, and the newest id is {self._last_id}"
@@ -254,7 +255,7 @@ class SnapshotCoordinator:
         return [*commands, NotifyAborted(checkpoint_id)]
 
     def _settle(self, checkpoint_id: int, outcome: WriteState) -> bool:
-        """Whether this was the one transition out of RUNNING."""
+        """Ends the asynchronous part of a checkpoint with an outcome. Returns whether it was running."""
         if self._writes.get(checkpoint_id) is not WriteState.RUNNING:
             return False
         self._writes[checkpoint_id] = outcome

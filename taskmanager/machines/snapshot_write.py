@@ -1,4 +1,4 @@
-"""The write of one snapshot, from the freeze to the acknowledgement.
+"""The asynchronous part of a snapshot, from the freeze to the acknowledgement.
 
     WRITING ── state written ──▶ IN_FLIGHT ── data in flight written ──▶ DONE: acknowledged
        │                             │
@@ -26,11 +26,11 @@ from tidegate.model.checkpoint import Acknowledgement, CheckpointMetrics, Operat
 from tidegate.model.ids import AttemptId, CheckpointId, OperatorId
 
 Content = TypeVar("Content")
-"""What one channel has in flight."""
+"""The in-flight data of one channel."""
 
 
 class Part(Enum):
-    """A part of a snapshot beside its state."""
+    """The parts of a snapshot besides the operators' state."""
 
     INPUTS = "INPUTS"
     OUTPUTS = "OUTPUTS"
@@ -46,7 +46,7 @@ class WriteStage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StateWritten:
-    """The state of all operators is durable. ``size_bytes``: of what was written now."""
+    """The state of all operators is durable. ``size_bytes``: bytes that were written for this snapshot."""
 
     snapshot: SubtaskSnapshot
     size_bytes: int = 0
@@ -54,7 +54,7 @@ class StateWritten:
 
 @dataclass(frozen=True, slots=True)
 class InputsPersisted(Generic[Content]):
-    """Every input channel has come to its barrier. ``waited_for``: the channel whose barrier came last."""
+    """The barriers of all input channels came, and their in-flight data is known. ``waited_for``: the channel whose barrier came last."""
 
     contents: Sequence[Content]
     alignment_ms: float
@@ -63,21 +63,21 @@ class InputsPersisted(Generic[Content]):
 
 @dataclass(frozen=True, slots=True)
 class OutputsPassed(Generic[Content]):
-    """The barrier has left the outputs. ``overtaken``: what it overtook there, when its time was up."""
+    """The barrier was sent on all outputs. ``overtaken``: the data that it overtook there when the aligned timeout was over."""
 
     overtaken: Sequence[Content] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelsWritten:
-    """All data in flight is durable."""
+    """All in-flight data is durable."""
 
     channels: Mapping[OperatorId, OperatorSnapshot]
 
 
 @dataclass(frozen=True, slots=True)
 class WriteCanceled:
-    """A part could not be written, the checkpoint was aborted, or the subtask stopped."""
+    """The write is canceled: a part could not be written, the checkpoint was aborted, or the subtask stopped."""
 
 
 WriteEvent: TypeAlias = (
@@ -87,7 +87,7 @@ WriteEvent: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class WriteChannels(Generic[Content]):
-    """``ChannelsWritten`` or ``WriteCanceled`` follows."""
+    """Writes in-flight data. ``ChannelsWritten`` or ``WriteCanceled`` follows."""
 
     contents: Sequence[Content]
 
@@ -97,7 +97,7 @@ WriteCommand: TypeAlias = WriteChannels[Content] | Acknowledgement
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """What an acknowledgement will name, as far as it is known."""
+    """The contents of the acknowledgement, as far as they are known."""
 
     metrics: CheckpointMetrics
     snapshot: SubtaskSnapshot = field(default_factory=SubtaskSnapshot)
@@ -106,8 +106,9 @@ class _Written:
 
 
 class SnapshotWrite(Generic[Content]):
-    """``metrics``: of the synchronous part, which ended at ``began_ms``. ``awaits``: INPUTS, OUTPUTS, or both. ``in_flight``: what the barrier
-    overtook when it was sent."""
+    """Decides when a snapshot is complete. ``metrics``: those of the synchronous part, which ended at ``began_ms``. ``awaits``: INPUTS, OUTPUTS, or both.
+    ``in_flight``: the data that the barrier overtook when it was sent.
+    """
 
     def __init__(
         self,
@@ -139,11 +140,13 @@ class SnapshotWrite(Generic[Content]):
         return part in self._awaits and not self.is_over
 
     def begin(self, now_ms: float) -> Sequence[WriteCommand[Content]]:
-        """Data in flight that is known from the start is written beside the state."""
+        """Begins to write the in-flight data that is known from the start, in parallel with the state."""
         return [] if self.is_over else self._advance(now_ms)
 
     def on(self, event: WriteEvent[Content], now_ms: float) -> Sequence[WriteCommand[Content]]:
-        """``now_ms``: by the clock of ``began_ms``. A part that is not awaited, or comes too late, changes nothing."""
+        """Takes an event, returns the commands to carry out. ``now_ms``: by the clock of ``began_ms``. A part that is not awaited, or comes too late, changes
+        nothing.
+        """
         if self.is_over:
             return []
         written = self._written
@@ -176,7 +179,7 @@ class SnapshotWrite(Generic[Content]):
         return self._advance(now_ms)
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when what is awaited contradicts the stage, or data in flight would be forgotten."""
+        """Raises ``AssertionError`` when the awaited parts contradict the stage, or in-flight data would be lost."""
         assert self._stage is not WriteStage.DONE or not self._awaits, (
             f"checkpoint {self._checkpoint_id} was acknowledged without {sorted(part.value for part in self._awaits)}"
         )
@@ -188,7 +191,7 @@ class SnapshotWrite(Generic[Content]):
         )
 
     def _has_come(self, part: Part, contents: Sequence[Content]) -> bool:
-        """Returns whether this part was awaited, and notes its contents."""
+        """Takes the contents of a part. Returns whether the part was awaited."""
         if part not in self._awaits:
             return False
         self._awaits.remove(part)

@@ -1,4 +1,4 @@
-"""One watermark of many splits: how far event time has come in a source that reads several splits.
+"""Combines the watermarks of the splits that a source subtask reads into one watermark.
 
     assigned ─▶ split ── advanced ─▶ its watermark ─┐
     expected ─▶       ── idle / active              ├─▶ the combined watermark: the smallest of the splits that are not idle
@@ -34,13 +34,13 @@ class _Split:
 
 class SplitWatermarks:
     def __init__(self, idle_timeout_ms: int | None = None) -> None:
-        """``idle_timeout_ms``: a split without records is idle after this long; ``None``: never."""
+        """``idle_timeout_ms``: a split without records becomes idle after this time; ``None``: never."""
         self._idle_timeout_ms = idle_timeout_ms
         self._splits: dict[str, _Split] = {}
         self._expected: dict[str, int] = {}
-        """What each of those that are not begun holds the watermark at. They may be many: nothing looks at all of them for a record."""
+        """The lowest watermark of each split that is not begun. There may be many splits: the lowest of all is computed only when needed."""
         self._lowest_expected: int | None = None
-        """The lowest of ``_expected``; ``None``: to be computed again."""
+        """The lowest of ``_expected``; ``None``: it has to be computed again."""
         self._combined = NO_WATERMARK
 
     def __len__(self) -> int:
@@ -48,22 +48,22 @@ class SplitWatermarks:
 
     @property
     def are_expected(self) -> bool:
-        """Whether there are splits that the reader has not come to."""
+        """Whether there are splits that the reader has not begun."""
         return bool(self._expected)
 
     def assigned(self, split: str) -> None:
-        """It is read from now on: it takes part in the minimum."""
+        """Adds a split that is read from now on: its watermark takes part in the minimum."""
         if split not in self._expected:
             self._splits.setdefault(split, _Split())
 
     def expected(self, split: str, watermark_ms: int = NO_WATERMARK) -> None:
-        """It is read later, and its first record will not be at or before ``watermark_ms``."""
+        """Adds a split that is read later: it holds the combined watermark at ``watermark_ms``, as its first record will be after that."""
         self._splits.pop(split, None)
         self._expected[split] = max(self._expected.get(split, NO_WATERMARK), watermark_ms)
         self._lowest_expected = None
 
     def seen(self, split: str) -> None:
-        """A record came."""
+        """Notes that a record of a split came, so that the split is active."""
         known = self._of(split)
         known.is_idle, known.quiet_ms, known.was_seen = False, 0, True
 
@@ -72,11 +72,11 @@ class SplitWatermarks:
         known.watermark = max(known.watermark, watermark_ms)
 
     def marked(self, split: str, is_idle: bool) -> None:
-        """A generator says so itself."""
+        """Sets whether a split is idle, as its watermark generator says."""
         self._of(split).is_idle = is_idle
 
     def retired(self, splits: Iterable[str]) -> None:
-        """They are at their end."""
+        """Removes splits that are read to their end. The last one leaves its watermark behind as the combined one."""
         gone = []
         for split in splits:
             if split in self._expected:  # it had no records
@@ -87,7 +87,7 @@ class SplitWatermarks:
             self._combined = max(self._combined, *(split.watermark for split in gone))
 
     def passed(self, elapsed_ms: float) -> None:
-        """Advances the time in which the source could emit."""
+        """Advances the clock of idleness by time in which the source could emit: splits without records for the idle timeout become idle."""
         for split in self._splits.values():
             if not split.was_seen and self._idle_timeout_ms is not None:
                 split.quiet_ms += elapsed_ms
@@ -95,7 +95,7 @@ class SplitWatermarks:
             split.was_seen = False
 
     def watermark(self) -> int:
-        """The combined one."""
+        """Returns the combined watermark: the lowest of all splits that are not idle. It never goes back."""
         active = [split.watermark for split in self._splits.values() if not split.is_idle]
         if self._expected:
             if self._lowest_expected is None:
@@ -106,11 +106,11 @@ class SplitWatermarks:
         return self._combined
 
     def is_idle(self) -> bool:
-        """Whether there are splits, and all of them are idle."""
+        """Returns whether there are splits, and all of them are idle."""
         return bool(self._splits) and not self._expected and all(split.is_idle for split in self._splits.values())
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when splits and what is expected contradict each other."""
+        """Raises ``AssertionError`` when a split is both begun and expected, or watermarks contradict each other."""
         both = self._splits.keys() & self._expected.keys()
         lowest = min(self._expected.values(), default=None)
         assert not both, f"splits {sorted(both)} are begun, and expected"
@@ -121,14 +121,14 @@ class SplitWatermarks:
             assert split.is_idle or not quiet, f"split {name} is quiet for {split.quiet_ms} ms, and counts as active"
 
     def _of(self, split: str) -> _Split:
-        """It is begun, if it was not."""
+        """Returns a split; begins it if it was only expected."""
         known = self._splits.get(split)
         if known is None:
             known = self._splits[split] = _Split(self._begun(split))
         return known
 
     def _begun(self, split: str) -> int:
-        """It is expected no more. What it held the watermark at."""
+        """Stops expecting a split; returns the watermark that it held back."""
         held = self._expected.pop(split, NO_WATERMARK)
         if held == self._lowest_expected:
             self._lowest_expected = None

@@ -1,4 +1,4 @@
-"""The life of a subtask, with the rules of its final checkpoint.
+"""The lifecycle of a subtask, with the rules of its final checkpoint.
 
 The states and where each event leads are data, ``LIFE_TRANSITIONS``; docs/state-machines.md draws them.
 
@@ -30,7 +30,7 @@ from tidegate.model.errors import ErrorInfo
 from tidegate.model.states import ExecutionState
 
 COMMIT_EVERYTHING = 2**62
-"""Checkpoint id that stands for "all there is", when checkpointing is off."""
+"""The checkpoint id that stands for everything, when checkpointing is off."""
 
 
 class LifeState(Enum):
@@ -53,7 +53,7 @@ class InitializationStarted:
 
 @dataclass(frozen=True, slots=True)
 class Initialized:
-    """State restored, operators open, inputs connected."""
+    """The subtask has restored its state, opened its operators and connected its inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +63,17 @@ class SnapshotStarted:
 
 @dataclass(frozen=True, slots=True)
 class DataFinished:
-    """All input was processed, operators have finished, end of data was sent."""
+    """All input was processed, operators have finished, and end of data was sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputsClosed:
-    """The end of partition of every channel was read. A source has no channels and never gets this event."""
+    """The end of partition of every input channel was read. A source has no channels and never gets this event."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointConfirmed:
-    """After operators were notified of it."""
+    """A checkpoint was confirmed, and operators were notified of it."""
 
     checkpoint_id: int
     may_finish: bool
@@ -81,7 +81,7 @@ class CheckpointConfirmed:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotsSettled:
-    """No asynchronous part runs."""
+    """No asynchronous part of a snapshot is running."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class SubtaskFailed:
 
 @dataclass(frozen=True, slots=True)
 class ClosingFailed:
-    """It had finished, and then its operators could not be closed."""
+    """The operators could not be closed, after the subtask had finished."""
 
 
 LifeEvent = (
@@ -138,15 +138,16 @@ class ReportEndOfData:
 
 @dataclass(frozen=True, slots=True)
 class EndData:
-    """The job is being stopped: a source emits nothing more, as if its data had ended here (``DataFinished`` follows).
-    ``drain``: event time ends too, and operators finish; else they stay as they are."""
+    """The job is being stopped: a source emits nothing more, as if its data had ended here (``DataFinished`` follows). ``drain``: event time ends too, and
+    operators finish; otherwise they stay as they are.
+    """
 
     drain: bool
 
 
 @dataclass(frozen=True, slots=True)
 class PassTrigger:
-    """On to the alignment, or to the snapshot at once in a source."""
+    """Passes the trigger of a checkpoint on: to the barrier handler, or in a source to the snapshot at once."""
 
     barrier: Barrier
 
@@ -159,17 +160,17 @@ class DeclineTrigger:
 
 @dataclass(frozen=True, slots=True)
 class CommitAll:
-    """Checkpointing is off: what the operators prepared is committed now."""
+    """Commits what the operators prepared, since checkpointing is off."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndPartitions:
-    """Send end of partition on every output, and let them drain."""
+    """Sends end of partition on every output; ``OutputsDrained`` follows when they are empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class StopWork:
-    """Leave the loop and close everything; the last word to the TaskManager follows after that, unless cut off."""
+    """Leaves the loop and closes everything. After that the final state is reported to the TaskManager, unless the control stream is cut off."""
 
 
 LifeCommand = (
@@ -198,8 +199,9 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class AtEnd:
-    """``is_confirmed``: the final checkpoint was confirmed, or none is needed. ``final_min_id``: the first snapshot taken at the
-    end of data; the final checkpoint is this one or a later one."""
+    """All data was processed. ``is_confirmed``: the final checkpoint was confirmed, or none is needed. ``final_min_id``: the first snapshot taken at the end of
+    data; the final checkpoint is this one or a later one.
+    """
 
     state: ClassVar = LifeState.AT_END
     inputs_closed: bool
@@ -219,7 +221,7 @@ class Closing:
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """The last word is said, or with CUT_OFF never will be."""
+    """The subtask has ended in ``state``, which was reported, or with CUT_OFF never will be."""
 
     state: LifeState
 
@@ -245,7 +247,7 @@ LIFE_TRANSITIONS: Mapping[LifeState, Mapping[type[LifeEvent], tuple[LifeState, .
     _S.FAILED: {},
     _S.CUT_OFF: {},
 }
-"""The states that an event may lead to; it may also leave the state as it is."""
+"""The states that an event may lead to from each state. An event may also leave the state as it is."""
 
 ILLEGAL: Mapping[type[LifeEvent], frozenset[LifeState]] = {
     InitializationStarted: frozenset({_S.INITIALIZING, _S.RUNNING, _S.AT_END, _S.SETTLING, _S.CLOSING}),
@@ -254,7 +256,7 @@ ILLEGAL: Mapping[type[LifeEvent], frozenset[LifeState]] = {
     InputsClosed: frozenset({_S.CREATED, _S.INITIALIZING}),
     ClosingFailed: frozenset({_S.CREATED, _S.INITIALIZING, _S.RUNNING, _S.AT_END, _S.SETTLING, _S.CLOSING}),
 }
-"""States in which only a mistake of ours can bring an event about."""
+"""The states in which each event can only come from a mistake in this code."""
 
 
 class SubtaskLife:
@@ -265,7 +267,7 @@ class SubtaskLife:
         self._checkpointing = checkpointing
         self._has_inputs = has_inputs
         self._last_trigger = 0
-        """The newest checkpoint whose trigger was passed on; 0: none."""
+        """Id of the newest checkpoint whose trigger was passed on; 0: none."""
 
     @property
     def state(self) -> LifeState:
@@ -276,7 +278,7 @@ class SubtaskLife:
         return isinstance(self._now, Over)
 
     def on(self, event: LifeEvent, now_ms: float) -> Sequence[LifeCommand]:
-        """Raises ``AssertionError`` for an event that the state cannot meet."""
+        """Takes an event, returns the commands to carry out. Raises ``AssertionError`` for an event that cannot come in the state."""
         before = self.state
         assert before not in ILLEGAL.get(type(event), ()), f"{type(event).__name__} while {before.value}"
         self._now, commands = self._decide(event)
@@ -356,6 +358,8 @@ class SubtaskLife:
 
 
 def _settled(life: Running | AtEnd) -> Life:
-    """Its last state with this payload: at its end, confirmed and with closed inputs, nothing but snapshots is waited for."""
+    """Returns ``Settling`` if the subtask is at its end, confirmed and with closed inputs (only snapshots are waited for then), otherwise the state
+    as it is.
+    """
     is_through = isinstance(life, AtEnd) and life.is_confirmed and life.inputs_closed
     return Settling() if is_through else life

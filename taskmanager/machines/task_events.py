@@ -1,4 +1,4 @@
-"""Events, commands and values of the task table (``tidegate.taskmanager.machines.tasks``).
+"""Events, commands and values of a TaskManager's task table (``tidegate.taskmanager.machines.tasks``).
 
 Mails only pass through, as the bytes that go to the subtask; the first of them is its deployment. So do the messages of a subtask,
 which nothing here looks into.
@@ -20,7 +20,7 @@ from tidegate.taskmanager.machines.slots import JobManagerFound, JobManagerLost,
 
 class TaskPhase(Enum):
     WAITING = "WAITING"
-    """For its turn to start: nothing runs for it yet."""
+    """It waits for its turn to start: no process runs for it yet."""
     STARTING = "STARTING"
     ATTACHED = "ATTACHED"
     ENDED = "ENDED"
@@ -29,34 +29,34 @@ class TaskPhase(Enum):
 
 class TimerKind(Enum):
     START = "START"
-    """The control stream must have opened."""
+    """Time until the control stream must have opened."""
     KILL = "KILL"
-    """It was asked to stop, or said its last word, and must be gone."""
+    """Time until a subtask must be gone that was asked to stop or has reported its final state."""
     ESCALATE = "ESCALATE"
-    """It was killed and must be gone."""
+    """Time until a subtask that was killed must be gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskLimits:
-    """Times of the task table, in milliseconds."""
+    """Timeouts and limits of the task table, in milliseconds."""
 
     start_timeout_ms: int = 30_000
-    """``tidegate.subtask.start-timeout``: from the attempt's turn to its control stream."""
+    """``tidegate.subtask.start-timeout``: from the attempt's turn to start to its control stream."""
     spark_query_timeout_ms: int = 600_000
-    """In place of ``start_timeout_ms`` for a subtask of ``from_spark``: its query runs first."""
+    """The start timeout of a subtask of ``from_spark``, in place of ``start_timeout_ms``: its query runs first."""
     unresponsive_timeout_ms: int = 5_000
-    """``tidegate.task.unresponsive-timeout``: from asking to killing, for one that does not even answer."""
+    """``tidegate.task.unresponsive-timeout``: from asking a subtask to stop to killing it, if it does not answer."""
     cancellation_timeout_ms: int = 180_000
-    """``task.cancellation.timeout``: from the answer to killing, and from killing to giving the TaskManager up; 0: never."""
+    """``task.cancellation.timeout``: from its answer to killing it, and from killing it to giving the TaskManager up; 0: never."""
     orphan_timeout_ms: int = 3_000
-    """From the end of the grace after the loss of the JobManager to killing: all must be gone within 5 s."""
+    """From the end of the grace after the loss of the JobManager to killing a subtask: all must be gone within 5 s."""
     exit_timeout_ms: int = 5_000
-    """From the last word to killing."""
+    """From the report of the final state to killing the process."""
     storing_timeout_ms: int = 600_000
-    """In its place for a subtask whose output Spark stores: Spark joins it into one file then, at the pace of the disk."""
+    """From the final state to killing the process, where Spark stores the output: Spark joins it into one file then, at the pace of the disk."""
     starts_at_once: int = 32
-    """Processes of subtasks that start beside each other; the other attempts wait for their turn. Queries of ``from_spark`` do not count,
-    and do not wait."""
+    """The number of subtask processes that start at the same time; other attempts wait for their turn. Queries of ``from_spark`` do not count, and do not wait.
+    """
     has_executors: bool = False
     """Whether Spark runs the subtasks in executors of a cluster, so that cores and connections may be missing."""
 
@@ -74,21 +74,22 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class StoredEdges:
-    """The edges of a subtask whose job exchanges records through Spark's shuffle: ``inputs`` with their producers, ``outputs`` with the
-    indices of their consumers."""
+    """The edges of a subtask whose job exchanges records through Spark's shuffle: ``inputs`` with their producers, ``outputs`` with the indices of their
+    consumers.
+    """
 
     inputs: tuple[tuple[int, tuple[AttemptId, ...]], ...]
     outputs: tuple[tuple[int, tuple[int, ...]], ...]
 
     @property
     def partitions(self) -> int:
-        """One for each consumer of each output."""
+        """The number of stored partitions: one for each consumer of each output."""
         return sum(len(consumers) for _, consumers in self.outputs)
 
 
 @dataclass(frozen=True, slots=True)
 class SubmittedTask:
-    """What a TaskManager reads of a deployment, and the mail that brings the whole of it to the subtask."""
+    """The parts of a deployment that a TaskManager reads, and the mail that brings the whole of it to the subtask."""
 
     attempt: AttemptId
     generation: Generation
@@ -98,17 +99,17 @@ class SubmittedTask:
     parallelism: int
     deploy: bytes
     restored_id: CheckpointId | None = None
-    """The checkpoint that the attempt starts from; ``None``: it starts afresh."""
+    """The checkpoint that the attempt starts from; ``None``: it starts without state."""
     spark_query: BlobKey | None = None
     configuration: Mapping[str, str] = field(default_factory=dict)
-    """The job's, which its Spark query runs with."""
+    """The job's configuration, with which its Spark query runs."""
     stored: StoredEdges | None = None
-    """``None``: its producers and consumers run beside it."""
+    """Edges through Spark's shuffle; ``None``: its producers and consumers run at the same time."""
     slot_resources: SlotResources | None = None
 
     @property
     def name(self) -> str:
-        """The attempt as logs show it, such as ``map (2/4)#0``."""
+        """The attempt's name in logs, such as ``map (2/4)#0``."""
         return f"{self.task_name} ({self.attempt.subtask + 1}/{self.parallelism})#{self.attempt.attempt}"
 
 
@@ -117,7 +118,7 @@ class SubmittedTask:
 
 @dataclass(frozen=True, slots=True)
 class TaskSubmitted:
-    """``token`` was drawn by the driver."""
+    """An attempt was submitted. ``token``: a secret drawn by the driver, which the control stream of the attempt must show."""
 
     task: SubmittedTask
     token: str
@@ -131,7 +132,7 @@ class CheckpointMailKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CheckpointMail:
-    """What a mail says of a checkpoint. ``may_finish``: of a CONFIRM; ``ends_the_job``: of a TRIGGER, the job is being stopped with it."""
+    """What a mail says of a checkpoint. ``may_finish`` belongs to a CONFIRM; ``ends_the_job`` to a TRIGGER with which the job is stopped."""
 
     kind: CheckpointMailKind
     checkpoint_id: int
@@ -141,7 +142,7 @@ class CheckpointMail:
 
 @dataclass(frozen=True, slots=True)
 class MailRequested:
-    """Connect, trigger, confirm, abort, or an event of a coordinator; ``says``: what is noted of it, nothing of a Connect."""
+    """A mail for a subtask arrived: connect, trigger, confirm, abort, or an event of a coordinator. ``says``: what is noted of it, ``None`` for connect."""
 
     generation: Generation
     attempt: AttemptId
@@ -178,7 +179,7 @@ class SubtaskStateChanged:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskInterrupted:
-    """It was asked to stop and does not react. ``stack``: where its function stood."""
+    """A subtask was asked to stop and does not react. ``stack``: where its function stands."""
 
     attempt: AttemptId
     stack: str
@@ -186,15 +187,16 @@ class SubtaskInterrupted:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskTold:
-    """An acknowledgement, a decline, an end of data, an event for a coordinator. ``acknowledged``: the checkpoint, of an acknowledgement."""
+    """A subtask sent a message for the JobManager: an acknowledgement, a decline, an end of data, or an event for a coordinator. ``acknowledged``: the
+    checkpoint's id, of an acknowledgement.
+    """
 
     attempt: AttemptId
     message: object
     acknowledged: int | None = None
     is_end_of_data: bool = False
     event: OperatorEvent | None = None
-    """That of an operator for its coordinator."""
-    """It asks a coordinator for something, and waits."""
+    """The operator's event for its coordinator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +206,9 @@ class StreamBroke:
 
 @dataclass(frozen=True, slots=True)
 class SparkJobEnded:
-    """``runJob`` returned (``error`` is ``None``) or raised. ``exit_status``: how its process ended, negative for a signal, as far as
-    that is known on this machine."""
+    """The Spark job of an attempt is over: ``runJob`` returned (``error`` is ``None``) or raised. ``exit_status``: how its process ended, negative for a
+    signal; ``None`` if that is not known on this machine.
+    """
 
     attempt: AttemptId
     error: ErrorInfo | None = None
@@ -214,7 +217,7 @@ class SparkJobEnded:
 
 @dataclass(frozen=True, slots=True)
 class TaskFailed:
-    """Something beside it decided that it must fail: its slot is freed, it needs too much memory (``by_force``)."""
+    """An attempt must fail for a reason from outside: its slot is freed, or it needs too much memory (``by_force``)."""
 
     attempt: AttemptId
     error: ErrorInfo
@@ -245,7 +248,7 @@ SubtaskEvent = (
     | AttemptRejected
     | TimerFired
 )
-"""Events of one attempt. They have no effect when the attempt is not here."""
+"""Events of one attempt. They have no effect when the attempt is not on this TaskManager."""
 
 TaskEvent = (
     JobManagerFound
@@ -264,7 +267,7 @@ TaskEvent = (
 
 @dataclass(frozen=True, slots=True)
 class StartSubtask:
-    """Run its Spark job: it is its turn. Comes back as ``SparkJobEnded``, whatever happens."""
+    """Runs the Spark job of an attempt whose turn to start it is. Comes back as ``SparkJobEnded`` in any case."""
 
     task: SubmittedTask
     token: str
@@ -272,7 +275,7 @@ class StartSubtask:
 
 @dataclass(frozen=True, slots=True)
 class AcceptStream:
-    """Send the mails, of which the first is the deployment."""
+    """Accepts the control stream of an attempt and sends the mails, of which the first is the deployment."""
 
     attempt: AttemptId
     mails: tuple[bytes, ...]
@@ -280,7 +283,7 @@ class AcceptStream:
 
 @dataclass(frozen=True, slots=True)
 class RefuseStream:
-    """Refuses the stream that just said hello; the stream that the attempt has stays."""
+    """Refuses a control stream that was just opened; the stream that the attempt has stays."""
 
     attempt: AttemptId
     error: ErrorInfo
@@ -304,7 +307,7 @@ class CloseStream:
 
 @dataclass(frozen=True, slots=True)
 class KillSubtask:
-    """Cancel its Spark job, and kill its process when that is on this machine. ``pid`` 0: none is known."""
+    """Cancels the Spark job of an attempt, and kills its process if that is on this machine. ``pid``: 0 if it is not known."""
 
     attempt: AttemptId
     pid: int = 0
@@ -313,14 +316,14 @@ class KillSubtask:
 
 @dataclass(frozen=True, slots=True)
 class LogWarning:
-    """What an operator should read."""
+    """Logs a warning for the operators of the cluster."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class StartTimer:
-    """Comes back as ``TimerFired``. A timer of the same attempt and kind is replaced."""
+    """Starts a timer that comes back as ``TimerFired``. It replaces a timer of the same attempt and kind."""
 
     attempt: AttemptId
     kind: TimerKind
@@ -329,7 +332,7 @@ class StartTimer:
 
 @dataclass(frozen=True, slots=True)
 class StopTimers:
-    """All of the attempt."""
+    """Stops all timers of an attempt."""
 
     attempt: AttemptId
 
@@ -344,7 +347,7 @@ class ReportState:
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """To the JobManager, in the order of these commands."""
+    """Forwards a message to the JobManager, in the order of these commands."""
 
     attempt: AttemptId
     message: object
@@ -352,7 +355,7 @@ class Forward:
 
 @dataclass(frozen=True, slots=True)
 class RemoveTask:
-    """Its process is gone: the slot table learns of it, its files are removed."""
+    """Removes an attempt whose process is gone: frees its place in the slot table and removes its files."""
 
     attempt: AttemptId
     allocation_id: AllocationId
@@ -360,7 +363,7 @@ class RemoveTask:
 
 @dataclass(frozen=True, slots=True)
 class Escalate:
-    """This process cannot go on."""
+    """This TaskManager process cannot go on, and ends with the error."""
 
     error: ErrorInfo
 

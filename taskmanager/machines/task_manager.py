@@ -1,4 +1,4 @@
-"""The TaskManager's machine: its slot table and its task table as one, so that neither can forget the other.
+"""The state machine of a TaskManager: its slot table and its task table as one, so that they cannot contradict each other.
 
     TaskSubmitted ──▶ slot table: may it run in that slot? ──yes──▶ task table
     slot is freed ──▶ task table: fail the tasks in it ──they are gone──▶ slot table: the slot is free ──▶ reported
@@ -50,21 +50,21 @@ TaskManagerEvent = SlotRequested | SlotFreeRequested | SlotTimedOut | TaskEvent
 
 @dataclass(frozen=True, slots=True)
 class StartLossTimer:
-    """Comes back as ``LossGraceOver``."""
+    """Starts the timer of the grace after the loss of the JobManager. It comes back as ``LossGraceOver``."""
 
     delay_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class StopLossTimer:
-    """A JobManager was found."""
+    """Stops the timer of the grace, since a JobManager was found or the grace is over."""
 
 
 TaskManagerCommand = TaskCommand | StartSlotTimer | StopSlotTimer | ReportSlotFreed | StartLossTimer | StopLossTimer
 
 
 class TaskManagerMachine:
-    """``on(event, now_ms)`` is the only way in; ``slots`` and ``tasks`` are to look at."""
+    """The slots and tasks of a TaskManager. ``on(event, now_ms)`` is the only way to change them; ``slots`` and ``tasks`` are read-only for others."""
 
     def __init__(self, slots: int, slot_timeout_ms: int, limits: TaskLimits) -> None:
         self.slots = SlotTable(slots, slot_timeout_ms)
@@ -72,10 +72,10 @@ class TaskManagerMachine:
         self._highest: Generation | None = None
         self._loss_grace_ms = self._reconnect_ms = 0
         self.has_given_up = False
-        """The grace is over: what is still here must be gone before another JobManager is asked to take this TaskManager."""
+        """Whether the grace is over: all tasks must be gone before this TaskManager registers with another JobManager."""
 
     def reports(self) -> tuple[AttemptReport, ...]:
-        """What a JobManager that takes the lead must know of the attempts here."""
+        """Returns the reports of the attempts here, for a JobManager that becomes the leader."""
         return self.tasks.reports()
 
     def on(self, event: TaskManagerEvent, now_ms: int) -> Sequence[TaskManagerCommand]:
@@ -154,7 +154,7 @@ class TaskManagerMachine:
         return commands
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when the two tables contradict each other."""
+        """Raises ``AssertionError`` when the slot table and the task table contradict each other."""
         self.slots.check_invariants()
         self.tasks.check_invariants()
         allocations = [slot.allocation_id for slot in self.slots.report() if slot.allocation_id is not None]

@@ -1,4 +1,4 @@
-"""The task table of a TaskManager: every subtask attempt here, from its submission until its process is gone.
+"""The task table of a TaskManager: every subtask attempt on it, from its submission until its process is gone.
 
     TaskSubmitted ──others start──▶ WAITING
         ▼ ◀──its turn──────────────────┴──asked to stop──▶ gone, outcome reported
@@ -80,18 +80,18 @@ from tidegate.taskmanager.machines.task_events import (
 )
 
 NOT_BEGUN = (TaskPhase.WAITING, TaskPhase.STARTING)
-"""What happens to a subtask before its control stream opens."""
+"""The phases of an attempt before its control stream opens."""
 
 
 @dataclass(slots=True)
 class Task:
-    """One attempt. ``stopping`` is what its end will be called once it was asked to stop."""
+    """One attempt. ``stopping``: its outcome once it was asked to stop."""
 
     submitted: SubmittedTask
     token: str
     account: AttemptAccount
     owner: Generation
-    """The JobManager that deployed it, or that found it here."""
+    """The JobManager that deployed it, or that took it over."""
     phase: TaskPhase = TaskPhase.WAITING
     stopping: Outcome | None = None
     outcome: Outcome | None = None
@@ -101,7 +101,7 @@ class Task:
     pid: int = 0
     host: str = ""
     is_disowned: bool = False
-    """Whether the JobManager has answered that it does not know the attempt: nothing is reported of it then."""
+    """Whether the JobManager has answered that it does not know the attempt. Then nothing is reported of it."""
 
     @property
     def attempt(self) -> AttemptId:
@@ -112,7 +112,7 @@ class Task:
         return self.submitted.name
 
     def report(self) -> AttemptReport:
-        """One that has said it is FINISHED counts as RUNNING until its process is gone."""
+        """Returns the report of the attempt. A FINISHED one counts as RUNNING until its process is gone."""
         state = self.account.state
         if self.outcome is not None and self.outcome.state is ExecutionState.FINISHED:
             state = ExecutionState.RUNNING
@@ -122,39 +122,39 @@ class Task:
 
 
 class TaskTable:
-    """``on(event, now_ms)`` is the only way in."""
+    """All attempts on a TaskManager. ``on(event, now_ms)`` is the only way to change them."""
 
     def __init__(self, limits: TaskLimits) -> None:
         self._limits = limits
         self._generation: Generation | None = None
         self._last_generation: Generation | None = None
-        """The JobManager that was found last: it leads, or is lost."""
+        """The JobManager that was found last: it is the leader, or it is lost."""
         self._tasks: dict[AttemptId, Task] = {}
         self._waiting: deque[AttemptId] = deque()
-        """Those that wait for their turn, the first in front."""
+        """Attempts that wait for their turn to start, the next one first."""
         self._ended = EndedAttempts()
 
     def __len__(self) -> int:
         return len(self._tasks)
 
     def attempts(self) -> tuple[AttemptId, ...]:
-        """Attempts that are here, in the order in which they came."""
+        """Returns the attempts on this TaskManager, in the order in which they were submitted."""
         return tuple(self._tasks)
 
     def reports(self) -> tuple[AttemptReport, ...]:
-        """For a JobManager that takes the lead."""
+        """Returns the reports of all attempts, for a JobManager that becomes the leader."""
         return (*(task.report() for task in self._tasks.values()), *self._ended.reports())
 
     def forget(self, allocation_id: AllocationId) -> None:
-        """Its slot is free."""
+        """Forgets the attempts of a slot that was freed."""
         self._ended.free(allocation_id)
 
     def has_begun(self, task: SubmittedTask) -> bool:
-        """It was submitted before, and may have ended."""
+        """Tells whether an attempt, or a later one of its subtask, was submitted before. It may have ended."""
         return self._ended.has_begun(task)
 
     def task(self, attempt: AttemptId) -> Task | None:
-        """To look at; only ``on`` may change it."""
+        """Returns a task, which only ``on`` may change; ``None`` if it is not here."""
         return self._tasks.get(attempt)
 
     def check_invariants(self) -> None:
@@ -199,7 +199,7 @@ class TaskTable:
                 return () if task is None else self._on_task_event(task, event)
 
     def _on_task_event(self, task: Task, event: SubtaskEvent) -> Sequence[TaskCommand]:
-        """Events of one task that is here; of one that is gone they say nothing new."""
+        """Takes an event of a task that is on this TaskManager."""
         match event:
             case SubtaskListening():
                 task.data_address = event.address
@@ -251,12 +251,12 @@ class TaskTable:
     # ---- turns -------------------------------------------------------------------------------------------------------
 
     def _starting(self) -> int:
-        """Attempts that have their turn."""
+        """Returns the number of attempts that are starting, Spark queries not counted."""
         tasks = self._tasks.values()
         return sum(task.phase is TaskPhase.STARTING and task.submitted.spark_query is None for task in tasks)
 
     def _next_starts(self) -> Sequence[TaskCommand]:
-        """Those whose turn it is."""
+        """Starts the attempts whose turn it is."""
         commands: list[TaskCommand] = []
         for _ in range(min(self._limits.starts_at_once - self._starting(), len(self._waiting))):
             commands += self._start(self._tasks[self._waiting.popleft()])
@@ -296,8 +296,11 @@ class TaskTable:
         return self._stop(self._tasks[event.attempt], Outcome(ExecutionState.CANCELED))
 
     def _on_job_manager_found(self, generation: Generation) -> Sequence[TaskCommand]:
-        """It owns what is here and is not being stopped. It registered this TaskManager with reports; what has been said since, or
-        may have been, is said again. One that comes back reads no reports: what it was to hear has been kept for it."""
+        """Gives all tasks that are not being stopped to the JobManager that was found.
+
+        It registered this TaskManager with reports, so messages that came since or may be unanswered are sent again. If it is the one that was lost, messages
+        were kept for it and nothing is sent again.
+        """
         is_back, self._generation = generation == self._last_generation, generation
         self._last_generation = generation
         if is_back:
@@ -366,7 +369,7 @@ class TaskTable:
         )
 
     def _on_answer(self, task: Task) -> Sequence[TaskCommand]:
-        """It stops: from now on its functions are being closed, which has its own time."""
+        """Notes that a subtask answered the request to stop: it is closing its functions, which has a timeout of its own."""
         if task.stopping is None or self._generation is None:
             return ()
         limit_ms = self._limits.cancellation_timeout_ms
@@ -422,7 +425,7 @@ class TaskTable:
                 assert_never(kind)
 
     def _stop(self, task: Task, outcome: Outcome, by_force: bool = False) -> Sequence[TaskCommand]:
-        """Ask, and set the time after which it is killed; the first reason to stop stays."""
+        """Asks a task to stop, and starts the timer after which it is killed. The first reason to stop stays."""
         if task.phase in (TaskPhase.ENDED, TaskPhase.KILLED):
             return ()
         asked_before = task.stopping is not None
@@ -447,5 +450,5 @@ class TaskTable:
         return (StopTimers(task.attempt), *closing, KillSubtask(task.attempt, task.pid, task.host), *escalation)
 
     def is_muted(self, task: Task) -> bool:
-        """Whether nothing is reported of it: no JobManager owns it, or another one than was found last."""
+        """Tells whether nothing is reported of a task: the JobManager does not know it, or another JobManager than its owner was found last."""
         return task.is_disowned or task.owner != self._last_generation

@@ -1,4 +1,4 @@
-"""The watermark valve: many channels in, one watermark and one status out.
+"""The watermark valve: combines the watermarks and idle statuses of all input channels into one of each.
 
 Laws. The output watermark never goes back; it is the minimum over the channels that are active, not at their end, and
 have caught up with the output ("aligned"). A channel that becomes active again behind the output holds nothing back until
@@ -32,7 +32,7 @@ class StatusArrived:
 
 @dataclass(frozen=True, slots=True)
 class DataEnded:
-    """End of data on a channel. Without ``drain`` (a job that is suspended) event time stays where it is."""
+    """End of data arrived on a channel. Without ``drain`` (the job is suspended) event time stays where it is."""
 
     channel: int
     drain: bool
@@ -63,7 +63,7 @@ class _Channel:
 
 
 class WatermarkValve:
-    """One for all channels of a subtask: with several inputs the minimum of the minima is the same number."""
+    """The valve for all channels of a subtask. With several inputs the minimum of the minima is the same number."""
 
     def __init__(self, channels: int) -> None:
         self._channels = [_Channel() for _ in range(channels)]
@@ -129,7 +129,7 @@ class WatermarkValve:
         return self._one_less(channel)
 
     def _one_less(self, channel: _Channel) -> list[ValveCommand]:
-        """Recomputes the minimum without ``channel``, which takes no part in it now."""
+        """Recomputes the output without ``channel``, which became idle or ended."""
         left = [other for other in self._channels if not other.ended]
         if any(not other.idle for other in left):
             return self._advance()

@@ -1,4 +1,4 @@
-"""Builds the chain of a subtask from its program: operators by ``make_operator``, wired to each other and to the partitions."""
+"""Builds the operator chain of a subtask from its program: makes the operators and connects them to each other and to the result partitions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from tidegate.taskmanager.state.base import OperatorRestore, SegmentSource
 
 @dataclass(frozen=True, slots=True)
 class ChainParts:
-    """What the operators' contexts are made of."""
+    """Everything from which the contexts of the operators are made."""
 
     deployment: TaskDeployment
     environment: SubtaskEnvironment
@@ -62,11 +62,11 @@ class ChainParts:
     segments: SegmentSource | None
     run_async: RunAsync
     mail: Callable[[Callable[[], None]], None] | None = None
-    """From any thread: have this called in the subtask's."""
+    """Has a function called in the subtask's thread. May be called from any thread."""
     tell_coordinator: Callable[[OperatorId, CoordinatorEvent], None] | None = None
-    """In the subtask's thread: to the coordinator of an operator."""
+    """Sends an event to the coordinator of an operator. To be called in the subtask's thread."""
     send_task_event: SendTaskEvent | None = None
-    """In the subtask's thread: to the producers of its inputs."""
+    """Sends an event to the producers of the subtask's inputs. To be called in the subtask's thread."""
     wakeup: Callable[[], None] | None = None
     listener: socket.socket | None = None
     publish_state: PublishState | None = None
@@ -82,8 +82,10 @@ class AssembledChain:
 def assemble_chain(
     program: VertexProgram, partitions: Mapping[int, KeyedPartition], parts: ChainParts
 ) -> AssembledChain:
-    """``partitions`` by edge id. Raises ``InvalidJob`` when the program does not fit its deployment, and what the
-    operators raise when they are made."""
+    """Builds the chain of a subtask. ``partitions``: by edge id.
+
+    Raises ``InvalidJob`` when the program does not fit its deployment, and what operators raise when they are made.
+    """
     deployment = parts.deployment
     if deployment.finished_on_restore:
         return _finished_chain(program, partitions, parts)
@@ -130,7 +132,7 @@ def assemble_chain(
 
 
 def _bound(key: KeySpec, output: OutputSpec, deployment: TaskDeployment) -> KeySpec:
-    """A function for targets needs to know how many there are."""
+    """Returns the key of an outgoing edge; a custom partitioner's function is bound to the number of consumers."""
     if output.partitioner is not Partitioner.CUSTOM:
         return key
     consumers = next(len(edge.consumers) for edge in deployment.outputs if edge.edge_id == output.edge_id)
@@ -204,7 +206,7 @@ def _async_calls(parts: ChainParts) -> Callable[[Callable[[], None]], AsyncCalls
 
 
 def _inputs(program: VertexProgram, deployment: TaskDeployment) -> list[InputSpec]:
-    """Input specs in the order of the deployment's edges."""
+    """Returns the input specs in the order of the deployment's edges. Raises ``InvalidJob`` if the program lacks one."""
     by_edge = {spec.edge_id: spec for spec in program.inputs}
     missing = [edge.edge_id for edge in deployment.inputs if edge.edge_id not in by_edge]
     if missing:

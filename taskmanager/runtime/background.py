@@ -1,4 +1,4 @@
-"""A single background thread: work runs there, its completion comes back as a mail.
+"""A background thread that runs one piece of work after the other and reports the completion of each as a mail.
 
 Used for the asynchronous part of snapshots (one thread, so that checkpoints are written in their order) and for what
 operators ask for through ``run_async``. The thread is a daemon: a store that hangs never keeps a canceled subtask alive.
@@ -20,14 +20,14 @@ Done = Callable[[BaseException | None], None]
 
 class Background(Protocol):
     def submit(self, work: Work, done: Done) -> None:
-        """``work()`` outside of the subtask's thread, one after the other, then ``done(error or None)`` as a mail."""
+        """Runs ``work()`` outside of the subtask's thread, after the work that was submitted before, then puts ``done(error or None)`` as a mail."""
 
     def close(self, timeout_ms: float) -> bool:
-        """Lets queued work end, for at most ``timeout_ms``. Returns whether everything has ended."""
+        """Waits for queued work to end, for at most ``timeout_ms``. Returns whether all has ended."""
 
 
 class BackgroundThread:
-    """``Background``: a thread that is started with its first work."""
+    """Implements ``Background`` by a daemon thread that is started with its first work."""
 
     def __init__(self, name: str, mailbox: Mailbox) -> None:
         self._name = name
@@ -36,14 +36,14 @@ class BackgroundThread:
         self._thread: threading.Thread | None = None
 
     def submit(self, work: Work, done: Done) -> None:
-        """``work()`` in the thread, then ``done(error or None)`` as a mail. Called from the subtask's thread."""
+        """Runs ``work()`` in the thread, then puts ``done(error or None)`` as a mail. To be called from the subtask's thread."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
         self._queue.put((work, done))
 
     def close(self, timeout_ms: float) -> bool:
-        """Let what is queued end, at most ``timeout_ms``; whether the thread is gone."""
+        """Waits for queued work to end, for at most ``timeout_ms``. Returns whether the thread has ended."""
         if self._thread is None:
             return True
         self._queue.put(None)

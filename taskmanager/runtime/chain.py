@@ -27,34 +27,34 @@ from tidegate.taskmanager.runtime.measuring.operator_times import OperatorTimes
 from tidegate.taskmanager.state.base import FrozenState
 
 OpenKeys = tuple[KeyFunction, OperatorContext]
-"""The key function of an output, and the context of the operator in front of it, with which it is opened."""
+"""The key function of an output, and the context of the operator in front of it, with which the function is opened."""
 
 NO_CHECKPOINT = 0
-"""Ids of checkpoints begin with 1."""
+"""The id that stands for no checkpoint. Ids of checkpoints begin with 1."""
 
 
 class Finishing(Enum):
-    """How far the operators of a chain are at the end of data."""
+    """How far the operators of a chain have finished at the end of data."""
 
     WORKING = "WORKING"
-    """Call again."""
+    """Something was emitted: ``finish`` has to be called again."""
     WAITING = "WAITING"
-    """For a mail."""
+    """Elements are in flight: ``finish`` has to be called again after a mail."""
     DONE = "DONE"
 
 
 @runtime_checkable
 class SourceHead(Protocol):
-    """What the head of a source vertex offers besides (``tidegate.taskmanager.operators``: ``SourceOperator``)."""
+    """The methods that the head of a source vertex offers besides those of an operator (``SourceOperator``)."""
 
     def poll_next(self, max_records: int) -> bool:
-        """Emit at most so many records; whether there were any."""
+        """Emits at most so many records. Returns whether there were any."""
 
     def is_finished(self) -> bool: ...
 
 
 class _TimedSource:
-    """A source head whose polls count as its work."""
+    """Measures the polls of a source head as its busy time."""
 
     def __init__(self, head: SourceHead, times: OperatorTimes) -> None:
         self._head = head
@@ -71,7 +71,7 @@ class _TimedSource:
 
 
 class FinishedOperator(Operator):
-    """Stands for a whole chain that is deployed as finished: passes event time on, and has no state."""
+    """Stands for a chain whose operators had all finished in the restored checkpoint: passes event time on, and has no state."""
 
     works_on: ClassVar[Literal["records", "arrow", "any"]] = "any"
 
@@ -88,7 +88,9 @@ class FinishedOperator(Operator):
 
 
 class OperatorChain:
-    """``operators`` in the order of the chain, head first; ``specs`` beside them; both already wired to their outputs."""
+    """The operators of one subtask: ``operators`` in the order of the chain, head first, and ``specs`` in the same order. They are already connected to their
+    outputs.
+    """
 
     def __init__(
         self,
@@ -100,8 +102,9 @@ class OperatorChain:
         task_events: TaskEventDispatcher | None = None,
         times: OperatorTimes | None = None,
     ) -> None:
-        """``keys``: those of the outputs that are keyed by a function of one record. ``task_events``: ``None`` for a chain that
-        had finished. ``times``: what its operators are timed with; ``None``: with none."""
+        """``keys``: key functions of outputs that are keyed by a function of one record. ``task_events``: ``None`` for a chain that had finished. ``times``:
+        counts the busy time of the operators; ``None``: it is not measured.
+        """
         self._operators = list(operators)
         self._times = OperatorTimes(len(self._operators), lambda: 0.0) if times is None else times
         self._specs = list(specs)
@@ -112,7 +115,7 @@ class OperatorChain:
         self._keys = list(keys)
         self._open_keys: list[KeyFunction] = []
         self._finished = 0
-        """Operators that have finished, from the head on."""
+        """The number of operators that have finished, counted from the head."""
 
     @property
     def source(self) -> SourceHead | None:
@@ -120,17 +123,17 @@ class OperatorChain:
 
     @property
     def is_columnar(self) -> bool:
-        """Nothing in it works on single records: whole batches go through at once. Known once it is open."""
+        """Whether no operator works on single records, so that whole batches are processed at once. Known once the chain is open."""
         return not self._keys and not any(operator.works_on_records() for operator in self._operators)
 
     @property
     def takes_reports(self) -> bool:
-        """Whether records may come behind the end of data."""
+        """Whether the head's input consists of a sink's reports to its committer, which arrive after the end of data too."""
         return self._head.takes_reports()
 
     @property
     def slice_records(self) -> int | None:
-        """The most records that all of its operators take at once."""
+        """The most records that all operators of the chain accept at once; ``None``: not limited."""
         limits = [operator.slice_records for operator in self._operators]
         return min((limit for limit in limits if limit is not None), default=None)
 
@@ -151,7 +154,7 @@ class OperatorChain:
             operator.open()
 
     def process(self, batch: ArrowBatch, edge: int) -> None:
-        """``edge``: index of the incoming edge (``TaskDeployment.inputs``)."""
+        """Processes a batch that arrived on an incoming edge. ``edge``: index of the edge in ``TaskDeployment.inputs``."""
         spec = self._inputs[edge]
         before = self._times.enter(HEAD)
         shapes = BothShapes(batch, spec.type_info, self._specs[0].name)
@@ -172,7 +175,7 @@ class OperatorChain:
         self._times.leave(before)
 
     def on_operator_event(self, event: OperatorEvent) -> None:
-        """From the coordinator of one of its operators. Raises ``InternalError`` when it has no such operator."""
+        """Delivers an event of a coordinator to its operator. Raises ``InternalError`` when the chain has no such operator."""
         for operator, spec in zip(self._operators, self._specs, strict=True):
             if spec.operator_id == event.operator_id:
                 operator.on_operator_event(event)
@@ -187,12 +190,12 @@ class OperatorChain:
         self._times.leave(before)
 
     def on_task_event(self, edge_id: int, payload: bytes) -> None:
-        """A consumer of this outgoing edge sent an event against the stream."""
+        """Delivers an event that a consumer of this outgoing edge sent upstream."""
         if self._task_events is not None:
             self._task_events.on_arrived(edge_id, payload)
 
     def finish(self) -> Finishing:
-        """No more records will come: everything that was held back is emitted, from the head on. To be called until DONE."""
+        """Lets the operators emit what they hold back and finish, from the head on, since no more records come. Must be called until it returns DONE."""
         while self._finished < len(self._operators):
             operator, before = self._operators[self._finished], self._times.enter(self._finished)
             is_waited_for = operator.ending() is Ending.IN_FLIGHT
@@ -212,14 +215,14 @@ class OperatorChain:
         self._finished += 1
 
     def suspend(self) -> None:
-        """The job is being stopped as it is: what is held back for larger batches goes out, and nothing more after that."""
+        """Ends the chain without finishing its operators, since the job is stopped without draining: emits what is held back for larger batches."""
         self.flush()
         for operator in self._operators:
             operator.suspend()
             operator.context.has_ended = True
 
     def flush(self) -> None:
-        """What operators hold back for the sake of larger batches goes out; nothing is finished."""
+        """Emits what operators hold back for the sake of larger batches. Finishes nothing."""
         self.prepare_snapshot(NO_CHECKPOINT)
 
     def prepare_snapshot(self, checkpoint_id: int) -> None:
@@ -231,7 +234,7 @@ class OperatorChain:
     def freeze(
         self, checkpoint_id: int, timestamp_ms: int, options: CheckpointOptions | None = None
     ) -> list[tuple[OperatorId, FrozenState]]:
-        """What is frozen must be released, also if this raises: then it already was."""
+        """Freezes the state of every operator for a checkpoint. The caller must release each state; if this raises, they are already released."""
         frozen: list[tuple[OperatorId, FrozenState]] = []
         try:
             for position, (operator, spec) in enumerate(zip(self._operators, self._specs, strict=True)):
@@ -265,12 +268,14 @@ class OperatorChain:
         return all(operator.has_room() for operator in self._operators)
 
     def ending(self) -> Ending:
-        """Returns what the end of the subtask waits for, once its data has ended: what a stop without draining left in flight is in the snapshot."""
+        """Returns what the end of the subtask waits for, once its data has ended. Elements in flight after a stop without draining do not count: they are in
+        the snapshot.
+        """
         endings = (operator.ending() for operator in self._operators)
         return min((ending for ending in endings if ending is not Ending.IN_FLIGHT), default=Ending.DONE)
 
     def close(self) -> list[BaseException]:
-        """Close everything that was set up; what went wrong meanwhile is returned, since all are closed first."""
+        """Closes everything that was set up. Returns the errors, since all are closed whatever the others raise."""
         errors: list[BaseException] = []
         closing: list[Operator | KeyFunction] = [*self._open_keys, *self._set_up]
         self._open_keys, self._set_up = [], []

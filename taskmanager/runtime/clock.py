@@ -1,4 +1,4 @@
-"""The real clock: the one place of the runtime that asks the operating system for the time."""
+"""The clock of the operating system, which the rest of the runtime gets as a parameter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes what one subtask attempt consists of: its ends of the exchange, operators that are restored and open, and its loop.
+"""Constructs the parts of one subtask attempt: its data connections, its restored and opened operators, and its mailbox loop.
 
 Law: whatever is opened is registered with ``resources`` at once, which the caller closes on every path.
 """
@@ -51,7 +51,7 @@ from tidegate.taskmanager.state.files.local_copies import LocalCopies
 
 @dataclass(slots=True)
 class SubtaskBuilder:
-    """``on_life`` takes what ``subtask`` is to hear of while snapshots are taken."""
+    """Constructs the parts of one subtask attempt. ``on_life`` takes the lifecycle events that arise while snapshots are taken."""
 
     deployment: TaskDeployment
     program: VertexProgram
@@ -67,7 +67,7 @@ class SubtaskBuilder:
     copies: LocalCopies | None = None
 
     def make_endpoint(self) -> DataEndpoint | BlockingEndpoint:
-        """Its connections, none of which is open yet."""
+        """Makes the endpoint of the data connections, none of which is open yet."""
         settings = replace(self.settings.exchange, clock=self.environment.clock.monotonic_ms)
         wakeup, stored = self.mailbox.wake, self.environment.stored
         endpoint = (
@@ -87,7 +87,7 @@ class SubtaskBuilder:
         return endpoint
 
     def _close(self, endpoint: DataEndpoint | BlockingEndpoint, error: BaseException | None) -> None:
-        """Consumers hear of a failure of this attempt, but not of one that followed from another's: that one tells its cause itself."""
+        """Closes the endpoint. Consumers are informed of a failure of this attempt, unless it followed from another attempt's failure."""
         if error is not None and not isinstance(error, (SubtaskLost, TaskInterrupted, GeneratorExit)):
             endpoint.lose(failure_info(error, origin_of(self.deployment), ShownRecord.NONE).message)
         endpoint.close()
@@ -108,7 +108,7 @@ class SubtaskBuilder:
         services: SubtaskServices,
         endpoint: DataEndpoint | BlockingEndpoint,
     ) -> AssembledChain:
-        """Operators made, restored and open."""
+        """Makes, restores and opens the operators of the chain."""
         restore = self.deployment.restore
         segments: SegmentSource | None = None if restore is None else self.environment.open_segments(restore.location)
         if segments is not None and restore is not None and self.copies is not None and self.settings.from_local:
@@ -137,7 +137,7 @@ class SubtaskBuilder:
         return assembled
 
     def make_services(self, endpoint: DataEndpoint | BlockingEndpoint) -> SubtaskServices:
-        """What the parts of this attempt work with in common."""
+        """Makes the services that all parts of this attempt use."""
         return SubtaskServices(
             attempt=self.deployment.attempt,
             mailbox=self.mailbox,
@@ -263,7 +263,7 @@ class SubtaskBuilder:
         )
 
     def _make_replay(self, assembled: AssembledChain) -> Replay | None:
-        """Makes the replay of the data that was in flight in the restored checkpoint."""
+        """Makes the replay of the in-flight data in the restored checkpoint; ``None`` if there is none."""
         restore = self.deployment.restore
         head = None if restore is None else restore.operators.get(self.program.operators[0].operator_id)
         if restore is None or head is None or not head.channels:
@@ -294,6 +294,6 @@ class SubtaskBuilder:
 
 
 def origin_of(deployment: TaskDeployment) -> str:
-    """What messages call the attempt."""
+    """Returns the name of the attempt for messages, such as ``map (2/4)#0``."""
     attempt = deployment.attempt
     return f"{deployment.task_name} ({attempt.subtask + 1}/{deployment.parallelism})#{attempt.attempt}"

@@ -1,4 +1,4 @@
-"""One batch in both shapes: as records and as columns, each made at most once, however many consumers want it."""
+"""A batch in both representations, as records and as columns. Each is made at most once, however many consumers want it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from tidegate.taskmanager.operators.rows.selectors import survives
 
 
 class BothShapes:
-    """``type_info`` is of the records in ``given``; ``operator`` is named in the ``SchemaMismatch`` of a value that
-    does not fit it."""
+    """A batch that is available as records and as columns. ``type_info``: of the records; ``operator``: its name, for the ``SchemaMismatch`` of a value that
+    does not fit the type.
+    """
 
     __slots__ = ("_columns", "_operator", "_records", "_type_info", "copies", "given")
 
     def __init__(self, given: Batch, type_info: TypeInformation, operator: str) -> None:
         self.given = given
         self.copies: RecordCopy | None = None
-        """Set while a consumer is served that is not the last one: it gets records of its own."""
+        """Copies the records of a consumer; set while a consumer is served that is not the last one."""
         self._type_info = type_info
         self._operator = operator
         self._records = given if isinstance(given, RecordsBatch) else None
@@ -36,7 +37,7 @@ class BothShapes:
         return self._records
 
     def as_received(self) -> RecordsBatch:
-        """The records as a consumer of the columns sees them: a DOUBLE that was given as 1 is 1.0 there."""
+        """Returns the records as a consumer of the columns sees them: a DOUBLE that was given as 1 is 1.0 there."""
         records = self.records()
         if self.given is records and not survives(self._type_info, records.values):
             return RecordsBatch(decode(self._type_info, self.columns().data, self._operator), records.timestamps)
@@ -51,8 +52,9 @@ class BothShapes:
         return self._columns
 
     def checked_records(self) -> RecordsBatch:
-        """The records as they are, when each fits its type. Raises ``SchemaMismatch`` with operator, field and value: at
-        once, where it was made, and not where it happens to leave the chain."""
+        """Returns the records as they are if each fits its type, whether or not they leave the chain. Raises ``SchemaMismatch`` with operator,
+        field and value.
+        """
         records = self.records()
         if self.given is records and self._columns is None:
             looks_fit = type_check(self._type_info)
@@ -61,7 +63,7 @@ class BothShapes:
         return records
 
     def wanted_by(self, works_on: str) -> Batch:
-        """``works_on`` as in ``Operator.works_on``."""
+        """Returns the batch in the representation that an operator wants. ``works_on``: as in ``Operator.works_on``."""
         if works_on == "arrow":
             return self.columns()
         wanted = self.given if works_on == "any" and self._columns is not None else self.checked_records()

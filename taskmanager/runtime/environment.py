@@ -1,4 +1,4 @@
-"""What a subtask is given besides its deployment: everything of the world that it may touch, as parameters."""
+"""Everything outside the runtime that a subtask may use, passed as parameters, and its settings."""
 
 from __future__ import annotations
 
@@ -39,87 +39,90 @@ from tidegate.taskmanager.runtime.slicing import SliceMeter
 from tidegate.taskmanager.state.base import SegmentSource, SegmentStore
 
 Probe = Callable[[str, Mapping[str, object]], None]
-"""Called at named points of the protocol, with what is known there. Tests aim kills with it; it is absent in production.
+"""A function that is called at named points of the protocol with the ids that are known there. Tests use it to kill processes at exact points; production has
+none. Tests aim kills with it; it is absent in production.
 
-    listening · initialized · barrier-received · before-barrier · barrier-sent · frozen · before-ack · after-ack
-    before-commit · during-commit · after-commit · end-of-data
+listening · initialized · barrier-received · before-barrier · barrier-sent · frozen · before-ack · after-ack
+before-commit · during-commit · after-commit · end-of-data
 """
 
 
 @dataclass(frozen=True, slots=True)
 class SubtaskEnvironment:
-    """``listen``: ``unix:<directory>`` or the host to bind, for consumers of this subtask's data."""
+    """What a subtask uses of the process and machine around it. ``listen``: ``unix:<directory>``, or the host to bind for consumers of this subtask's data."""
 
     listen: str
     temp_dir: str = ""
     local_state_dir: str = ""
-    """Where copies of state are kept for local recovery; empty: nowhere (the process is not on the TaskManager's machine)."""
+    """Directory of the copies of state for local recovery; empty: none are kept, as the process is not on the TaskManager's machine."""
     managed_memory_bytes: int = 0
     spark_rows: Iterator[pa.RecordBatch] | None = None
-    """For ``from_spark``: the iterator of Arrow batches of this subtask's Spark partition."""
+    """The Arrow batches of this subtask's Spark partition, for ``from_spark``."""
     spark_service: str = ""
-    """Where the Spark driver answers sources and sinks that are Spark's, ``host:port/token``; empty: there are none."""
+    """Address at which the Spark driver serves Spark's sources and sinks, ``host:port/token``; empty: there are none."""
     external_resources: Mapping[str, Sequence[Mapping[str, str]]] = field(default_factory=dict)
-    """Properties of each piece, by name of the resource."""
+    """The properties of each external resource's units, by name of the resource."""
     stored: StoredExchange | None = None
-    """What producers have stored for the subtask, and what it stores for its consumers; ``None``: they run beside it."""
+    """The stored output of producers, and where this subtask stores its own; ``None``: producers and consumers run at the same time."""
     clock: Clock = field(default_factory=SystemClock)
     probe: Probe | None = None
     open_async_calls: Callable[[Callable[[], None]], AsyncCallsPort] | None = None
-    """An event loop for coroutines of user functions; ``ready()`` is called from its thread."""
+    """Opens an event loop for coroutines of user functions. ``ready()`` is called from its thread."""
     align_watermark: Callable[[str, int, int], int] | None = None
-    """``align_watermark(group, own watermark, interval) -> the lowest of the group``, all in ms; may block, may raise."""
+    """Reports a source's watermark for alignment: ``align_watermark(group, own watermark, interval) -> the lowest of the group``, all in ms. May block, may
+    raise.
+    """
     register_kv_state: Callable[[KvStateInfo], None] | None = None
-    """Tells the JobManager of state that clients may ask for; may block, may raise. ``None``: there are no clients here."""
+    """Registers queryable state at the JobManager. May block, may raise. ``None``: state cannot be queried."""
     step_back: Callable[[int], None] = lambda nice: None
     """Lowers the priority of the calling thread, where the system can do that."""
     resident_bytes: Callable[[], float] | None = None
-    """Memory of the subtask's process; ``None``: it has none of its own, or the system does not say."""
+    """Returns the resident memory of the subtask's process; ``None``: it shares its process, or the system does not say."""
     open_io: OpenLoop = IoLoop
-    """Makes the loop of the data connections."""
+    """Makes the event loop of the data connections."""
     tls: TlsFiles | None = None
-    """For a sink that its client asks by TCP; ``None``: without TLS."""
+    """TLS files for a sink whose results the client fetches by TCP; ``None``: without TLS."""
     open_background: Callable[[str, Mailbox], Background] = BackgroundThread
     open_snapshot_writer: Callable[[Mailbox], SnapshotWriter] = SnapshotThreads
     open_store: OpenStore | None = None
-    """Where snapshots are written; ``None``: where their options say."""
+    """Opens where snapshots are written; ``None``: the location in their checkpoint options."""
     open_segments: Callable[[str], SegmentSource] = open_segment_source
-    """Where restored state is read, by the location of its checkpoint."""
+    """Opens where restored state is read, by the location of its checkpoint."""
     open_meter: Callable[[], SliceMeter] = StepMeter
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimeSettings:
-    """The options that the runtime itself obeys."""
+    """The options of the job's configuration that the runtime uses."""
 
     checkpointing: bool
     batch: bool
-    """BATCH execution mode."""
+    """Whether the job runs in BATCH execution mode."""
     exactly_once: bool
     checkpoints_after_tasks_finish: bool
     inline_threshold_bytes: int
     write_buffer_bytes: int
-    """How many bytes of a state file are gathered before they are written."""
+    """Bytes of a state file that are gathered before they are written."""
     compresses: bool
-    """State files."""
+    """Whether state files are compressed."""
     local_backup: bool
-    """State is copied to the TaskManager's disk."""
+    """Whether state is copied to the TaskManager's disk for local recovery."""
     from_local: bool
-    """Such a copy is read first."""
+    """Whether a restore reads such a local copy first."""
     flush_ms: int | None
-    """``None``: only full batches leave; 0: after every step."""
+    """The buffer timeout in milliseconds. ``None``: only full batches are sent; 0: outputs are flushed after every step."""
     slice_ms: float
     source_nice: int
     source_rest: float
     sources_wait: bool
-    """They emit nothing before the first checkpoint of the attempt is complete."""
+    """Whether sources emit nothing before the first checkpoint of the attempt is complete."""
     profile: bool
     shown_record: ShownRecord
     exchange: ExchangeSettings
 
     @staticmethod
     def of(texts: Mapping[str, str]) -> RuntimeSettings:
-        """Raises ``ConfigurationError``, though the client checked the same texts before."""
+        """Reads the settings from a configuration. Raises ``ConfigurationError``, though the client checked the same texts before."""
         configuration = Configuration.from_strings(texts)
         timed = configuration.get(ExecutionOptions.BUFFER_TIMEOUT_ENABLED)
         return RuntimeSettings(
@@ -145,14 +148,14 @@ class RuntimeSettings:
 
     @staticmethod
     def allows_faults(texts: Mapping[str, str]) -> bool:
-        """Whether faults may be made on purpose."""
+        """Tells whether a configuration allows fault injection."""
         return Configuration.from_strings(texts).get(RuntimeOptions.ALLOW_FAULTS)
 
     def make_life(self, *, has_inputs: bool) -> SubtaskLife:
         return SubtaskLife(checkpointing=self.checkpointing, has_inputs=has_inputs, has_snapshots=not self.batch)
 
     def open_store(self, options: CheckpointOptions, attempt: AttemptId, checkpoint_id: int) -> SegmentStore:
-        """Where the attempt writes its part of a checkpoint. Raises ``StorageError``."""
+        """Opens the store into which the attempt writes its part of a checkpoint. Raises ``StorageError``."""
         return open_segment_store(
             options.location,
             str(attempt),
@@ -188,8 +191,9 @@ def _exchange_settings(configuration: Configuration) -> ExchangeSettings:
 
 
 def _work_ms(configuration: Configuration) -> float:
-    """Returns how much work may wait in each of the two places where data is in flight: the producer's queue, and the
-    way to the consumer's gate."""
+    """Returns how many milliseconds of work may wait in each of the two places where data is in flight: the producer's queue, and the way to the consumer's
+    gate.
+    """
     if not configuration.get(TaskManagerOptions.BUFFER_DEBLOAT_ENABLED):
         return math.inf
     return configuration.get(TaskManagerOptions.BUFFER_DEBLOAT_TARGET) / 2

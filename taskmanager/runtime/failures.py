@@ -1,5 +1,4 @@
-"""Turns an exception that ended a subtask into the value that is reported: what happened, where, at which record, and the traceback
-that helps."""
+"""Turns the exception that ended a subtask into the error that is reported: what happened, where, at which record, and the relevant traceback."""
 
 from __future__ import annotations
 
@@ -15,19 +14,23 @@ from tidegate.taskmanager.machines.memory.shortage import USUALLY
 
 
 class TaskInterrupted(BaseException):
-    """Raised into a user function whose subtask is being cancelled (Java: ``InterruptedException``). No ``Exception``, so that
-    functions which survive their own failures do not survive their cancellation."""
+    """Raised inside a user function whose subtask is being cancelled (Java: ``InterruptedException``). No ``Exception``, so that functions which survive their
+    own failures do not survive their cancellation.
+    """
 
 
 RECORD_CHARACTERS = 500
-"""Chosen, not measured: enough to find a record by, and few enough for a line of a log."""
+"""Most characters of a record in an error message. Chosen, not measured."""
 SHOWN_FIELDS = 40
-"""Chosen, not measured: of each collection in a record; with more, its beginning is shown."""
+"""Most fields, or elements of a collection, of a record that are shown in an error message. Chosen, not measured."""
 
 
 def failure_info(raised: BaseException, origin: str, shown: ShownRecord = ShownRecord.VALUE) -> ErrorInfo:
-    """Errors of our tree as they are, with the record as far as ``shown`` allows; running out of memory gets a name; ``sys.exit``,
-    ``KeyboardInterrupt`` and what else is no ``Exception`` is the user's; anything else is ours."""
+    """Returns the error to report for an exception that ended a subtask.
+
+    Errors of the ``TidegateError`` tree are reported as they are, with the record as far as ``shown`` allows. Running out of memory is an external error,
+    ``sys.exit``, ``KeyboardInterrupt`` and the like are the user's, and everything else is internal.
+    """
     if isinstance(raised, TidegateError):
         info = ErrorInfo.of(raised, origin)
         return replace(info, message=info.message + _record_text(raised, shown))
@@ -47,7 +50,7 @@ def failure_info(raised: BaseException, origin: str, shown: ShownRecord = ShownR
 
 
 def show_record(record: Record) -> str:
-    """The beginning of what ``repr`` gives, field by field, so that a large field is not written out to be cut off."""
+    """Returns the beginning of a record's ``repr``, field by field, so that large fields are not written out in full."""
     if isinstance(record, Row):
         names = [f"{name}=" for name in record._fields] if record._fields else [""] * len(record)
         fields = zip(names[:SHOWN_FIELDS], record, strict=False)
@@ -58,7 +61,7 @@ def show_record(record: Record) -> str:
 
 
 def show_shape(record: Record) -> str:
-    """The names of its fields, where it has some, and the types of what is in them."""
+    """Describes a record without its values: the names of its fields, if it has names, and their types."""
     if isinstance(record, dict):
         fields = [f"{key!r}: {type(value).__name__}" for key, value in record.items()]
     elif isinstance(record, Row) and record._fields:

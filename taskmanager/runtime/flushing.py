@@ -1,4 +1,4 @@
-"""When the records that outputs have gathered leave, although their frames are not full.
+"""Decides when outputs send frames that are not full.
 
     begin ─▶ one step of the mailbox loop ─▶ is_due: flush now, or gather on until ``at_ms``
 
@@ -15,34 +15,39 @@ Flink flushes from a thread of its own, which would take the interpreter away fr
 from __future__ import annotations
 
 _FALL = 0.25
-"""How fast the estimate follows quicker steps; up it goes at once. Chosen, not measured: one slow function among quick ones is
-remembered for some sixteen steps, each of which sends a small frame."""
+"""Weight of a quicker step in the estimate of a step's duration; a slower step replaces the estimate at once. Chosen, not measured: one slow function among
+quick ones is remembered for some sixteen steps, each of which sends a small frame.
+"""
 COLUMNS_TOLERATED_MS = 20.0
-"""A step over 65,536 rows in columns takes 5 to 15 ms. At full load the frames to several consumers are fuller, and cheaper for each
-row, when they wait for the next step too; a function of columns that takes longer has its results sent at once."""
+"""Milliseconds by which a step over columns may end behind the flush time. A step over 65,536 rows takes 5 to 15 ms, and frames that wait for the next step are
+fuller and cheaper for each row.
+"""
 
 
 class FlushTimer:
-    """``timeout_ms``: ``execution.buffer-timeout.interval``; ``None``: frames leave when they are full, and with events."""
+    """Decides when outputs are flushed. ``timeout_ms``: ``execution.buffer-timeout.interval``; ``None``: frames are sent when they are full, and
+    with events.
+    """
 
     def __init__(self, timeout_ms: int | None, tolerated_ms: float = 0.0) -> None:
-        """``tolerated_ms``: the next step may end so much behind the time."""
+        """``tolerated_ms``: the next step may end this much behind the flush time."""
         self._timeout_ms = timeout_ms
         self._tolerated_ms = tolerated_ms
         self._round_ms: float | None = None
-        """When the last known round began; ``None``: nothing has come yet."""
+        """When the last known round of the buffer timeout began; ``None``: no record was gathered yet."""
         self.at_ms: float | None = None
-        """When what is gathered has to leave at the latest; ``None``: nothing waits."""
+        """When the gathered records must be sent at the latest; ``None``: none are gathered."""
         self._began_ms = 0.0
         self._step_ms = 0.0
 
     def begin(self, now_ms: float) -> None:
-        """A step begins."""
+        """Notes that a step of the mailbox loop begins."""
         self._began_ms = now_ms
 
     def is_due(self, now_ms: float, *, unflushed: bool, advanced: bool) -> bool:
-        """``unflushed``: something is gathered. ``advanced``: the step worked on records or events, so it tells what one
-        takes."""
+        """Tells whether outputs have to be flushed now. ``unflushed``: records are gathered. ``advanced``: the step processed records or events, so that its
+        duration counts.
+        """
         if self._timeout_ms is None:
             return False
         if advanced:

@@ -1,4 +1,4 @@
-"""Runs one subtask attempt from its deployment to its last word.
+"""Runs one subtask attempt from its deployment to the report of its final state.
 
     listen ─▶ INITIALIZING ─▶ make, restore and open operators ─▶ wait for the producers ─▶ RUNNING ─▶ loop ─▶ close ─▶ last word
 
@@ -45,7 +45,7 @@ from tidegate.wire.task_metrics import RESIDENT_MEMORY
 from tidegate.wire.user_events import adopt_user_events
 
 PEER_LOSS_GRACE_MS = 300.0
-"""How long a subtask whose producer went away waits to be canceled before it calls that its own failure."""
+"""Milliseconds for which a subtask that lost a producer waits to be canceled before it fails itself."""
 
 _LAST_WORDS = {
     life.LifeState.FINISHED: ExecutionState.FINISHED,
@@ -56,7 +56,7 @@ _LAST_WORDS = {
 
 
 class SubtaskRun:
-    """One attempt, driven step by step. Its steps raise nothing for what the job or the world did wrong: that is reported as FAILED."""
+    """Runs one attempt, step by step. Steps raise nothing for failures of the job or its environment: those are reported as FAILED."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class SubtaskRun:
         environment: SubtaskEnvironment,
     ) -> None:
         self.outcome = ExecutionState.FAILED
-        """The final state, once ``steps`` has ended; FAILED, though it could not be reported, when the control stream broke."""
+        """The final state, once ``steps`` has ended. FAILED, though it could not be reported, when the control stream broke."""
         self._deployment = deployment
         self._program = program
         self._mailbox = mailbox
@@ -78,20 +78,21 @@ class SubtaskRun:
         self._life: life.SubtaskLife = life.SubtaskLife(checkpointing=True, has_inputs=bool(deployment.inputs))
         self._connected: set[AttemptId] = set()
         self._early: list[TaskEventArrived | QueryState] = []
-        """Consumers may run before this subtask does, and clients ask for its state once it is restored."""
+        """Events of consumers and queries of clients that came before the subtask runs."""
         self._closing_errors: list[BaseException] = []
         self._shown_record = ShownRecord.NONE
 
     def pauses(self) -> Iterator[None]:
-        """From the deployment to the last word, in the calling thread: a pause after each step, in which the caller may take what was
-        stored. Waits between two steps when there is nothing to do."""
+        """Runs the attempt in the calling thread. Yields after each step, so that the caller may take what was stored; waits for mails when there is nothing to
+        do.
+        """
         for patience_ms in self.steps():
             yield
             if patience_ms > AT_ONCE:
                 self._mailbox.wait(None if patience_ms == UNTIL_WOKEN else patience_ms)
 
     def steps(self) -> Steps:
-        """From the deployment to the last word."""
+        """Runs the attempt from the deployment to the report of its final state."""
         error: ErrorInfo | None = None
         try:
             with ExitStack() as resources:
@@ -170,7 +171,7 @@ class SubtaskRun:
                 yield UNTIL_WOKEN
 
     def _handle_early(self, mail: Mail, endpoint: DataEndpoint | BlockingEndpoint) -> None:
-        """A mail that came before the subtask runs. Confirms and aborts are ignored: it holds nothing yet."""
+        """Handles a mail that came before the subtask runs. Confirms and aborts are ignored, since no checkpoint was taken."""
         match mail:
             case ConnectInputs(producers):
                 for producer in producers:
@@ -194,20 +195,21 @@ class SubtaskRun:
                 pass
 
     def _on_life(self, event: life.LifeEvent) -> None:
-        """Events of this file lead to reports only."""
+        """Takes a lifecycle event before the loop runs: the only commands are reports of states."""
         for command in self._life.on(event, self._clock.now_ms()):
             if isinstance(command, life.ReportState):
                 self._port.state_changed(command.state)
 
     def _failed(self, raised: BaseException) -> ErrorInfo | None:
-        """``None``: it had been canceled or cut off before, so this failure is a consequence."""
+        """Notes a failure. Returns the error to report; ``None`` if the attempt was canceled or cut off before, of which the failure is a consequence."""
         info = failure_info(raised, self._origin, self._shown_record)
         self._life.on(life.SubtaskFailed(info), self._clock.now_ms())
         return info if self._life.state is life.LifeState.FAILED else None
 
     def _await_verdict(self) -> Steps:
-        """Waits for the JobManager's verdict after a producer went away. If that failed or was canceled, the JobManager
-        is about to cancel this attempt as well; a failure reported before that would hide the cause."""
+        """Waits for the JobManager to cancel this attempt after a producer was lost. If that failed or was canceled, the JobManager is about to cancel this
+        attempt as well, and a failure reported before that would hide the cause.
+        """
         deadline_ms = self._clock.monotonic_ms() + PEER_LOSS_GRACE_MS
         while not self._life.is_over and (left_ms := deadline_ms - self._clock.monotonic_ms()) > 0:
             for mail in self._mailbox.take_all():

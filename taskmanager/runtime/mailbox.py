@@ -16,27 +16,28 @@ from typing import TypeAlias
 from tidegate.taskmanager.runtime.ports import Mail
 
 Steps: TypeAlias = Generator[float, None, None]
-"""Work of the subtask's thread, cut where it may wait: each yield says for how many ms at most, for a mail or a wake. Its
-driver waits (``run_steps``), or lets something else happen meanwhile, as the simulator does."""
+"""Work of the subtask's thread as a generator: each yield is the most milliseconds to wait for a mail or a wake. Its driver waits, or runs other work
+meanwhile, as the simulator does.
+"""
 
 AT_ONCE = 0.0
-"""The driver looks for mails and does not wait."""
+"""The driver takes mails and does not wait."""
 _SAMPLES = 60
-"""As many as Flink's histogram of mailbox latencies keeps (``TaskIOMetricGroup.java``)."""
+"""Number of mails whose latencies are kept: as many as in Flink's histogram of mailbox latencies (``TaskIOMetricGroup.java``)."""
 UNTIL_WOKEN = math.inf
 
 
 class Mailbox:
-    """``put`` and ``wake`` from any thread; the rest from the subtask's thread."""
+    """The mails of one subtask. ``put`` and ``wake`` may be called from any thread, the rest from the subtask's thread."""
 
     def __init__(self, now_ms: Callable[[], float] = lambda: time.monotonic() * 1000) -> None:
-        """``now_ms``: by which it is measured how long mails wait."""
+        """``now_ms``: the clock by which the latency of mails is measured."""
         self._now_ms = now_ms
         self._mails: deque[tuple[float, Mail]] = deque()
         self.taken = 0
-        """Mails that were taken out so far."""
+        """The number of mails that were taken so far."""
         self.waits_ms: deque[float] = deque(maxlen=_SAMPLES)
-        """How long the last ones had waited."""
+        """Latencies of the last mails, in milliseconds."""
         self._condition = threading.Condition()
         self._woken = False
 
@@ -47,7 +48,7 @@ class Mailbox:
             self._condition.notify()
 
     def wake(self) -> None:
-        """Something besides a mail became ready: a frame arrived, an output has room again."""
+        """Wakes the subtask's thread without a mail, since a frame arrived or an output has space again."""
         if self._woken:
             return  # still set when the subtask last looked, so it looks again before it sleeps
         with self._condition:
@@ -55,7 +56,7 @@ class Mailbox:
             self._condition.notify()
 
     def take_all(self) -> list[Mail]:
-        """Everything that is there, in order; costs next to nothing when there is none."""
+        """Returns all mails in order and removes them. Costs next to nothing when there is none."""
         if not self._mails:
             return []
         with self._condition:
@@ -70,7 +71,7 @@ class Mailbox:
         return len(self._mails)
 
     def wait(self, timeout_ms: float | None) -> None:
-        """Sleep until there is a mail or a wake, at most ``timeout_ms`` (``None``: without limit)."""
+        """Waits until there is a mail or a wake, at most ``timeout_ms`` (``None``: without limit)."""
         timeout_s = None if timeout_ms is None else max(0.0, timeout_ms / 1000)
         with self._condition:
             if not self._woken and not self._mails:

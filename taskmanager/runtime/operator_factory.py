@@ -1,4 +1,4 @@
-"""From the spec of an operator to the operator. ``tidegate.operator_options`` has the options of each kind.
+"""Makes operators from their specs. ``tidegate.operator_options`` has the options of each kind. ``tidegate.operator_options`` has the options of each kind.
 
 Keys of operators on single records are taken by ``KeySpec.selector``, or from fields of these names.
 """
@@ -69,7 +69,7 @@ def make_operator(spec: OperatorSpec) -> Operator:
 
 
 def options_of(spec: OperatorSpec, kind: type[Options]) -> Options:
-    """The options of a spec, whose class follows from its kind. Raises ``InvalidJob``."""
+    """Returns the options of a spec, checked to be of a class. Raises ``InvalidJob``."""
     if not isinstance(spec.options, kind):
         raise InvalidJob(
             f"operator '{spec.name}' of kind '{spec.kind}' has {type(spec.options).__name__}, not {kind.__name__}"
@@ -167,7 +167,7 @@ def _columnar_aggregate(spec: OperatorSpec) -> Operator:
 
 
 def windows_of(spec: OperatorSpec) -> PartialsFormat:
-    """How an operator of windows over columns, sessions among them, writes and reads its state."""
+    """Returns the format in which an operator of windows or sessions over columns writes and reads its state."""
     return _session(spec).form if isinstance(spec.options, SessionOptions) else _columnar_window(spec).form
 
 
@@ -194,13 +194,13 @@ def _session(spec: OperatorSpec) -> ColumnarSession:
 
 
 def _input_columns(spec: OperatorSpec) -> Sequence[str]:
-    """``()``: the type of the input is not known."""
+    """Returns the names of the input's columns; ``()`` if the type of the input is not known."""
     found: list[str] = spec.input_types[0].arrow_schema().names if spec.input_types else []
     return found
 
 
 def key_of(spec: OperatorSpec, key: KeySpec | None, input_index: int = 0) -> KeySpec:
-    """A key with a selector. Raises ``InvalidJob`` when the spec has none."""
+    """Returns the key of an input as one with a selector. Raises ``InvalidJob`` when the spec has none."""
     if key is None:
         raise InvalidJob(f"operator '{spec.name}' of kind '{spec.kind}' has no key for input {input_index}")
     if key.selector is not None:

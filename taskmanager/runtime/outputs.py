@@ -1,4 +1,4 @@
-"""Where the operators of a chain emit: into the next operators, and into the result partitions of the subtask.
+"""The outputs of the operators of a chain: the next operators, and the result partitions of the subtask.
 
     operator ─▶ ChainOutput ┬─▶ ChainedTarget  (an operator of the same chain, called directly)
                             └─▶ NetworkTarget  (a ResultPartition; keys of records are computed here)
@@ -28,14 +28,14 @@ from tidegate.taskmanager.runtime.measuring.operator_times import OperatorTimes
 
 
 class KeyedPartition(ResultPartition, Protocol):
-    """What HASH edges offer besides: rows whose keys were computed from records."""
+    """A result partition that also accepts rows with keys that were computed from the records, for HASH edges."""
 
     def emit_with_keys(self, batch: ArrowBatch, keys: list[Key]) -> None: ...
 
 
 class Target(Protocol):
     takes_records: bool
-    """Whether it may change the records of a batch; what works on columns cannot."""
+    """Whether the target may change the records of a batch, which one that works on columns cannot."""
 
     def accept(self, batch: BothShapes) -> None: ...
 
@@ -48,19 +48,19 @@ class Target(Protocol):
 
 @dataclass(slots=True)
 class OperatorInput:
-    """What came to one operator, from whichever operators are in front of it."""
+    """Counts the records and the watermark that arrived at one operator from the operators in front of it."""
 
     records: int = 0
     watermark_ms: int = NO_WATERMARK
 
 
 class ChainedTarget:
-    """The next operator of the chain."""
+    """An output into another operator of the chain, which is called directly."""
 
     __slots__ = ("_counted", "_operator", "_position", "_times", "_works_on", "takes_records")
 
     def __init__(self, operator: Operator, counted: OperatorInput, position: int, times: OperatorTimes) -> None:
-        """``position``: of the operator in its chain."""
+        """``position``: of the target operator in the chain."""
         self._operator = operator
         self._works_on = operator.works_on
         self.takes_records = operator.works_on != "arrow"
@@ -90,7 +90,7 @@ class ChainedTarget:
 
 
 class NetworkTarget:
-    """An outgoing edge. ``keys`` is set when the edge is keyed by a function of one record."""
+    """An output into a result partition. ``keys``: set when the edge is keyed by a function of one record."""
 
     __slots__ = ("_counters", "_keys", "_partition", "takes_records")
 
@@ -137,7 +137,7 @@ class ChainOutput:
     )
 
     def __init__(self, name: str, type_info: Any, *, reuses_objects: bool = False) -> None:
-        """``reuses_objects``: all consumers get the same records."""
+        """``reuses_objects``: all consumers get the same records instead of copies."""
         self._name = name
         self._type_info = type_info
         where = f"operator '{name}'"
@@ -147,12 +147,12 @@ class ChainOutput:
         self._sides: dict[str, tuple[Any, list[Target]]] = {}
         self._all: list[Target] = []
         self.records_emitted = 0
-        """On the main output."""
+        """The number of records emitted on the main output."""
         self.watermark_ms = NO_WATERMARK
-        """The last one that was emitted."""
+        """The watermark that was emitted last."""
 
     def add(self, target: Target, tag: str = "", type_info: TypeInformation | None = None) -> None:
-        """``tag``: the side output it is fed by, of type ``type_info``."""
+        """Adds a target. ``tag``: the side output that feeds it, of type ``type_info``; empty: the main output."""
         if tag:
             self._sides.setdefault(tag, (type_info, []))[1].append(target)
             self._sides[tag][1].sort(key=_takes_records)
@@ -186,7 +186,7 @@ class ChainOutput:
 
 
 def serve(targets: Sequence[Target], batch: BothShapes, copies: RecordCopy) -> None:
-    """Gives all of them a batch, the last one the batch's own records."""
+    """Passes a batch to all targets. The last one gets the batch's own records, the others copies."""
     if len(targets) > 1:
         batch.copies = copies
         for target in targets[:-1]:

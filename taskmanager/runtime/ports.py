@@ -1,5 +1,5 @@
-"""How a running subtask is reached from outside, and what it tells. The runtime knows no gRPC, Spark or asyncio:
-``tidegate.taskmanager.spark`` puts mails into the mailbox and implements ``ControlPort`` over the control stream.
+"""The mails that a running subtask takes, and the port by which it reports. The runtime knows no gRPC, Spark or asyncio: ``tidegate.taskmanager.spark`` puts
+mails into the mailbox and implements ``ControlPort`` over the control stream.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from tidegate.model.states import ExecutionState
 
 @dataclass(frozen=True, slots=True)
 class ConnectInputs:
-    """Producers that are up. May come in parts; each address once for an attempt."""
+    """Producers that are running and to which the subtask must connect. They may come in parts; each address once for an attempt."""
 
     producers: tuple[ProducerAddress, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ConfirmCheckpoint:
-    """``may_finish``: every subtask of this vertex had reported its end of data before the checkpoint was triggered;
-    a subtask that was at its end when it took this snapshot finishes now."""
+    """A checkpoint is complete. ``may_finish``: every subtask of this vertex had reported its end of data before the checkpoint was triggered; a subtask that
+    was at its end when it took this snapshot finishes now.
+    """
 
     checkpoint_id: int
     may_finish: bool = False
@@ -41,17 +42,17 @@ class AbortCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class CancelTask:
-    """Stop soon: no snapshot, no commit. The outcome is CANCELED."""
+    """The subtask must stop soon, without snapshot or commit. Its final state is CANCELED."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControlLost:
-    """The control stream broke: stop at once and publish nothing."""
+    """The control stream broke: the subtask must stop at once and publish nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallMail:
-    """Run in the subtask's thread (a timer, or the end of asynchronous work)."""
+    """Calls a function in the subtask's thread (a timer, or the end of asynchronous work)."""
 
     call: Callable[[], None]
 
@@ -65,7 +66,7 @@ class CoordinatorTold:
 
 @dataclass(frozen=True, slots=True)
 class TaskEventArrived:
-    """A consumer of this outgoing edge sent an event against the stream: an encoded ``UserEvent``, as it came."""
+    """A consumer of this outgoing edge sent an event upstream. ``payload``: the encoded ``UserEvent``."""
 
     edge_id: int
     payload: bytes
@@ -73,8 +74,9 @@ class TaskEventArrived:
 
 @dataclass(frozen=True, slots=True)
 class QueryState:
-    """A client asks for the current values of some keys (an Arrow IPC stream with a column ``key``). ``reply(values, error)``
-    returns at once; ``values`` is empty when there is an error."""
+    """A client queries the values of some keys (an Arrow IPC stream with a column ``key``). ``reply(values, error)`` returns at once; ``values`` is empty when
+    there is an error.
+    """
 
     name: str
     keys: bytes
@@ -97,7 +99,7 @@ Mail = (
 
 @dataclass(frozen=True, slots=True)
 class TaskMetrics:
-    """Counters since the start of the attempt; gauges as they are."""
+    """Metrics of a subtask at one moment: counters since the start of the attempt, and gauges."""
 
     records_in: int = 0
     records_out: int = 0
@@ -110,30 +112,31 @@ class TaskMetrics:
     late_records_dropped: int = 0
     user: Mapping[str, float] = field(default_factory=dict)
     figures: Mapping[str, float] = field(default_factory=dict)
-    """What the runtime counts, by Flink's name."""
+    """Metrics of the runtime, by Flink's name."""
     operator_ids: Mapping[str, str] = field(default_factory=dict)
-    """By name."""
+    """The ids of the operators, by operator name."""
     accumulators: Mapping[str, Told] = field(default_factory=dict)
 
 
 class ControlPort(Protocol):
-    """What a subtask tells its TaskManager. Every call returns at once; order is kept."""
+    """Reports from a subtask to its TaskManager. Every call returns at once; order is kept."""
 
     def state_changed(self, state: ExecutionState, error: ErrorInfo | None = None) -> None:
-        """INITIALIZING, RUNNING, then one of FINISHED, CANCELED, FAILED as the last word."""
+        """Reports the state: INITIALIZING, RUNNING, then one of FINISHED, CANCELED, FAILED as the last one."""
 
     def listening(self, address: str) -> None:
-        """Where consumers may connect: ``host:port`` or ``unix:/path``. Told before INITIALIZING, by every subtask
-        (an empty text when it has no outputs)."""
+        """Reports where consumers may connect: ``host:port`` or ``unix:/path``. Called before INITIALIZING by every subtask, with an empty address when it has
+        no outputs.
+        """
 
     def acknowledge(self, acknowledgement: Acknowledgement) -> None: ...
 
     def decline(self, checkpoint_id: int, reason: DeclineReason, error: ErrorInfo | None = None) -> None: ...
 
     def end_of_data(self) -> None:
-        """All input was processed and every operator finished; the subtask now waits for its final checkpoint."""
+        """Reports that all input was processed and every operator has finished. The subtask now waits for its final checkpoint."""
 
     def operator_event(self, event: OperatorEvent) -> None:
-        """To the coordinator of an operator of this subtask."""
+        """Sends an event to the coordinator of an operator of this subtask."""
 
     def metrics(self, metrics: TaskMetrics) -> None: ...

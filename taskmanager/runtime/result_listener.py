@@ -19,7 +19,7 @@ def open_listener(
     advertised_host: str,
     resources: ExitStack,
 ) -> tuple[socket.socket | None, str]:
-    """The socket and its address, if the task is such a sink: it has no outputs that would need the address."""
+    """Opens the listening socket of a sink whose results the client fetches. Returns it with its address; ``None`` and an empty address for any other task."""
     options = program.operators[0].options
     if deployment.finished_on_restore or not (isinstance(options, SinkOptions) and options.sink.listens):
         return None, ""

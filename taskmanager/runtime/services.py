@@ -1,4 +1,4 @@
-"""What the parts of one subtask attempt work with in common."""
+"""The services that the parts of one subtask attempt share."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from tidegate.taskmanager.runtime.timers import TimerQueue
 
 @dataclass(frozen=True, slots=True)
 class SubtaskServices:
-    """``timers`` are those of operators, ``alarms`` those of the runtime: they fire in every state, whatever the outputs do.
-    ``check()`` raises what broke outside of the subtask's thread."""
+    """The services of one subtask attempt. ``timers``: those of operators; ``alarms``: those of the runtime, which fire in every state, also while outputs have
+    no space. ``check()`` raises errors of the data connections' thread.
+    """
 
     attempt: AttemptId
     mailbox: Mailbox

@@ -1,4 +1,4 @@
-"""How many records to hand to a chain at once, so that a step of the mailbox stays short.
+"""Decides how many records are passed to a chain at once, so that a step of the mailbox stays short.
 
 A chain of record functions costs between 0.1 microseconds and milliseconds for each record, which is not known beforehand. The
 estimate follows what was measured, up at once and down slowly; the size at most doubles from one step to the next.
@@ -13,34 +13,36 @@ from __future__ import annotations
 from typing import Protocol
 
 STEP_MS = 5.0
-"""How long a barrier waits for a step at most (docs/adr/0081)."""
+"""The longest step in milliseconds that is aimed at, for which a barrier waits (docs/adr/0081)."""
 FIRST_RECORDS = 64
 MAX_RECORDS = 4096
-"""Chosen, not measured: more records in a slice make none of them cheaper."""
+"""Most records of a slice. Chosen, not measured: more records in a slice make none of them cheaper."""
 WHOLE = 1 << 30
-"""As many as there are."""
+"""The size of a slice that stands for all records of a batch."""
 GATHER_BYTES = 256 << 10
-"""Batches of this size are gathered into one; a step with them stays short."""
+"""Up to this size batches over columns are gathered into one. A step with them stays short."""
 RECORDS_GATHER_BYTES = 16 << 10
-"""Functions that take records one by one get frames that wait as one batch of this size, some hundred records. A frame of few costs some 0.3 ms
-whatever is in it; slices of the batch are as short as ever. Chosen, not measured."""
+"""Up to this size batches for functions of single records are gathered into one, some hundred records. A frame of few records costs some 0.3 ms whatever is in
+it. Chosen, not measured.
+"""
 
 _SAFETY = 0.6
-"""Chosen, not measured: slices aim below ``STEP_MS``, since records differ in cost."""
+"""The share of ``STEP_MS`` at which slices aim, since records differ in cost. Chosen, not measured."""
 _FALL = 0.25
-"""How fast the estimate follows cheaper records; up it goes at once (docs/adr/0081). Chosen, not measured."""
+"""Weight of cheaper records in the estimate of a record's cost; costlier ones replace the estimate at once (docs/adr/0081). Chosen, not measured."""
 
 
 class SliceMeter(Protocol):
     def start(self) -> None: ...
 
     def spent_ms(self, records: int, elapsed_ms: float) -> float:
-        """What the step that began with ``start`` cost, which took ``elapsed_ms``."""
+        """Returns what the step that began with ``start`` and took ``elapsed_ms`` has cost itself."""
 
 
 class SliceSizer:
-    """``columnar``: never slice. ``step_ms``: longest step that is aimed at (``tidegate.mailbox.slice``). ``most_records``:
-    never more, whatever they cost."""
+    """Estimates the size of slices. ``columnar``: never slice. ``step_ms``: longest step that is aimed at (``tidegate.mailbox.slice``). ``most_records``: never
+    more, whatever they cost.
+    """
 
     def __init__(
         self,
@@ -60,13 +62,13 @@ class SliceSizer:
 
     @property
     def gather_bytes(self) -> int:
-        """Up to which size batches that wait are best taken as one: who falls behind saves the cost of a batch."""
+        """The size up to which waiting batches are gathered into one, in bytes, which saves the cost of a batch."""
         if self._columnar:
             return GATHER_BYTES
         return RECORDS_GATHER_BYTES if self._records > 1 else 0
 
     def size(self) -> int:
-        """The most records for the next step, which begins now; at least one."""
+        """Begins a step; returns the most records for it, at least one."""
         if self._columnar:
             return WHOLE
         if self._meter is not None:
@@ -74,7 +76,7 @@ class SliceSizer:
         return self._records
 
     def observe(self, records: int, elapsed_ms: float) -> None:
-        """What the last step took."""
+        """Adjusts the estimate by the number of records and the duration of the last step."""
         if self._columnar or records <= 0:
             return
         if self._meter is not None:

@@ -1,4 +1,4 @@
-"""The mailbox loop of one running subtask: one thread, one step at a time.
+"""The mailbox loop of a running subtask: one thread, one step at a time.
 
     step():   mails ─▶ alarms ─▶ (outputs have room?) timers ─▶ one slice of input ─▶ look-ups of clients ─▶ flush and metrics when due
     steps():  step() until the life is over; when a step had nothing to do, the caller waits for a mail or a wake
@@ -39,13 +39,13 @@ from tidegate.taskmanager.runtime.ports import (
 from tidegate.taskmanager.runtime.services import SubtaskServices
 
 METRICS_INTERVAL_MS = 500.0
-"""Chosen, not measured: twice as often as the heartbeats that carry them on."""
+"""Milliseconds between two reports of metrics: half of the interval of the heartbeats that carry them on. Chosen, not measured."""
 DRAIN_CHECK_MS = 10.0
-"""How often a subtask that only waits for its outputs to drain looks at them without being woken."""
+"""Milliseconds after which a subtask that only waits for its outputs to drain checks them without being woken."""
 
 
 class SubtaskLoop:
-    """Everything is given; nothing is opened or closed here (``launch`` does)."""
+    """The mailbox loop of one subtask. It opens and closes nothing; ``launch`` does."""
 
     def __init__(
         self,
@@ -79,11 +79,11 @@ class SubtaskLoop:
 
     @property
     def is_congested(self) -> bool:
-        """It would work if its outputs had room. Read from any thread."""
+        """Whether the subtask waits for space in its outputs. May be read from any thread."""
         return self._congested
 
     def steps(self) -> Steps:
-        """Step after step until the life is over. Raises whatever operators, gate and partitions raise."""
+        """Runs step after step until the subtask has ended. Raises whatever operators, gate and partitions raise."""
         while not self._life.is_over:
             began_ms = self._clock.monotonic_ms()
             worked = self.step()
@@ -100,7 +100,7 @@ class SubtaskLoop:
                 self._counters.idle_ms += waited_ms
 
     def step(self) -> bool:
-        """One short step; whether anything was done (``False``: wait before the next one)."""
+        """Does one short step. Returns whether anything was done; ``False``: wait before the next one."""
         worked = self._take_mails()
         if not self._life.is_over:
             worked = self._alarms.fire() or worked
@@ -114,7 +114,7 @@ class SubtaskLoop:
         return worked
 
     def handle(self, mail: Mail) -> None:
-        """One mail, taken out of the mailbox."""
+        """Handles one mail that was taken out of the mailbox."""
         match mail:
             case Barrier():
                 self._on_life(mail)
@@ -195,8 +195,9 @@ class SubtaskLoop:
         return worked
 
     def _finish_data(self) -> bool:
-        """Whether it is done: operators may still wait for what they have in flight. Meanwhile nothing is read but
-        barriers with priority, and the barrier of a stop is held back."""
+        """Finishes the operators at the end of data. Returns whether anything was done: operators may still wait for elements in flight. Meanwhile nothing is
+        read but barriers with priority, and the barrier of a stop is held back.
+        """
         if self._work.drained:
             self._congested = not all(partition.is_available() for partition in self._partitions)
             finishing = Finishing.WAITING if self._congested else self._chain.finish()
@@ -268,7 +269,7 @@ class SubtaskLoop:
             self.tell_metrics()
 
     def _patience_ms(self, now_ms: float) -> float:
-        """How long there is nothing to do unless the mailbox is woken."""
+        """Returns for how many milliseconds there is nothing to do unless the mailbox is woken."""
         limits = [self._metrics_at_ms - now_ms]
         alarm_ms = self._alarms.next_ms()
         if alarm_ms is not None:

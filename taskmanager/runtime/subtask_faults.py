@@ -1,9 +1,8 @@
-"""Faults on purpose that a subtask's process makes for itself (``tidegate fault``): they stand around what the runtime has of the world, and
-only where the job's cluster allows faults.
+"""Injected faults of a subtask's process (``tidegate fault``): they wrap the clock and the stores of the runtime, and only where the cluster allows faults.
 
-    slow, full     files of state take longer, or cannot be written; what travels in an acknowledgement is no file
-    skew           the wall clock of the runtime is ahead or behind: processing-time timers, and when a barrier was late
-    executor       SIGKILL to the executor of Spark in which this process runs
+slow, full     files of state take longer, or cannot be written; what travels in an acknowledgement is no file
+skew           the wall clock of the runtime is ahead or behind: processing-time timers, and when a barrier was late
+executor       SIGKILL to the executor of Spark in which this process runs
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ NO_SPACE = "no space left on device (a fault on purpose)"
 
 
 class SubtaskFaults:
-    """``take`` is called by the thread that reads the control stream, the rest by those that live with the fault."""
+    """The injected faults of a subtask. ``take`` is called by the thread that reads the control stream, the rest by the threads that are affected."""
 
     def __init__(self, clock: Clock, sleep: Callable[[float], None], kill_executor: Callable[[], None]) -> None:
         self._clock = clock
         self._sleep = sleep
         self._kill_executor = kill_executor
         self._made: dict[str, tuple[SubtaskFault, float]] = {}
-        """The last of each kind, and until when it lasts."""
+        """The last fault of each kind, and the time until which it lasts."""
 
     def take(self, fault: SubtaskFault) -> None:
-        """From now on, for as long as it says."""
+        """Starts a fault, which lasts as long as it says."""
         kind = fault.WhichOneof("fault")
         if kind == "kill_executor":
             self._kill_executor()
@@ -40,11 +39,11 @@ class SubtaskFaults:
             self._made[kind] = (fault, self._clock.monotonic_ms() + fault.for_ms)
 
     def clock(self) -> Clock:
-        """The clock that may be skewed."""
+        """Returns the clock of the subtask, which a fault may skew."""
         return _SkewedClock(self._clock, self._skew_ms)
 
     def around(self, open_store: OpenStore, inline_bytes: int) -> OpenStore:
-        """Stores whose files may be slow or not written at all. ``inline_bytes``: up to this size a content is no file."""
+        """Returns an opener of stores whose files may be slow or fail to be written. ``inline_bytes``: contents up to this size are not files."""
 
         def opened(options: CheckpointOptions, attempt: AttemptId, checkpoint_id: int) -> SegmentStore:
             return _FaultyStore(open_store(options, attempt, checkpoint_id), self, inline_bytes)
@@ -53,11 +52,11 @@ class SubtaskFaults:
 
     @property
     def is_full(self) -> bool:
-        """No file of state can be written now."""
+        """Whether a fault makes all writes of state files fail now."""
         return self._now("full_state") is not None
 
     def wait(self) -> None:
-        """As long as a file takes longer now."""
+        """Waits as long as a fault delays a file now."""
         slow = self._now("slow_state_ms")
         if slow is not None:
             self._sleep(slow.slow_state_ms / 1000)  # the fault that was asked for
@@ -84,7 +83,7 @@ class _SkewedClock:
 
 
 class _FaultyStore:
-    """Implements ``tidegate.taskmanager.state.base.SegmentStore``."""
+    """A store whose files may be slow or fail. Implements ``tidegate.taskmanager.state.base.SegmentStore``."""
 
     def __init__(self, store: SegmentStore, faults: SubtaskFaults, inline_bytes: int) -> None:
         self._store = store

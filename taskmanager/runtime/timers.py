@@ -1,4 +1,4 @@
-"""Processing-time timers of one subtask: a heap, looked at between two steps of the mailbox loop.
+"""The processing-time timers of one subtask: a heap that is checked between two steps of the mailbox loop.
 
 Laws: timers fire in the order of their time, equal times in the order of scheduling, never before their time, and never
 after ``quiesce`` (Flink: ``ProcessingTimeService.quiesce`` at the end of data).
@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from tidegate.taskmanager.operators.base import Clock
 
 MAX_FIRE_MS = 5.0
-"""Longest time spent on timers in one step, so that mails are not kept waiting."""
+"""The longest time in milliseconds that is spent on timers in one step, so that mails do not wait long."""
 
 
 @dataclass(order=True, slots=True)
 class TimerHandle:
-    """A cancel token."""
+    """A scheduled timer, which is also the token to cancel it."""
 
     at_ms: int
     sequence: int
@@ -46,13 +46,13 @@ class TimerQueue:
         token.callback = None
 
     def next_ms(self) -> int | None:
-        """Wall-clock time of the first timer."""
+        """Returns the wall-clock time of the first timer, in milliseconds; ``None`` if there is none."""
         while self._heap and self._heap[0].callback is None:
             heapq.heappop(self._heap)
         return self._heap[0].at_ms if self._heap else None
 
     def fire(self) -> bool:
-        """Call what is due; whether anything was."""
+        """Calls the timers that are due. Returns whether there were any."""
         fired = False
         started_ms = self._clock.monotonic_ms()
         while (at_ms := self.next_ms()) is not None and at_ms <= self._clock.now_ms():

@@ -1,1 +1,1 @@
-"""Which subtask ends when memory runs short."""
+"""Decides which subtask is ended when memory runs short."""

@@ -1,4 +1,4 @@
-"""What is said of a subtask that needs more than its slot has. Pure."""
+"""The message for a subtask that needs more memory than its slot has."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ _OF_GROUP = "by its slot sharing group", "let the group ask for more"
 
 
 def describe_excess(name: str, size_bytes: int, bound_bytes: int, *, is_of_group: bool, beside_bytes: int = 0) -> str:
-    """The message. ``is_of_group``: the slot sharing group says how much it has; ``beside_bytes``: what the others in the slot have."""
+    """Returns the message for a subtask that exceeds the memory of its slot. ``is_of_group``: the bound comes from the slot sharing group; ``beside_bytes``:
+    memory of the other subtasks in the slot.
+    """
     whose, advice = _OF_GROUP if is_of_group else _OF_TASK_MANAGER
     beside = f", and the others in it {beside_bytes >> 20} MiB" if beside_bytes else ""
     return f"{name} needed more than its slot's {bound_bytes >> 20} MiB ({whose}): it has {size_bytes >> 20} MiB{beside}; {advice}; {USUALLY}"

@@ -1,1 +1,1 @@
-"""What clients may ask of running subtasks, and how much."""
+"""Limits for clients that query the state of running subtasks."""

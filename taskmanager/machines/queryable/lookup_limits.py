@@ -1,4 +1,4 @@
-"""How many lookups of clients get through to the subtasks of a TaskManager, so that they do not disturb the jobs.
+"""Limits the lookups of clients (queryable state) that reach the subtasks of a TaskManager, so that they do not disturb the jobs.
 
     keys per second      a bucket that fills at the rate and holds a quarter of a second of it
     keys under way       a subtask is given so many at most before it has answered
@@ -11,15 +11,15 @@ from __future__ import annotations
 from tidegate.model.ids import AttemptId
 
 REQUEST_KEYS = 5
-"""Chosen, not measured: what a message costs a TaskManager, in keys of a larger one."""
+"""The least that a request costs, in keys. Chosen, not measured."""
 BURST_S = 0.25
-"""Chosen, not measured: so much of the rate may come at once, and is then missing until the bucket has filled again."""
+"""Seconds of the rate that may come at once. Chosen, not measured."""
 PENDING_KEYS = 4_096
-"""Chosen, not measured: some tens of milliseconds of a subtask's work, and more than one request holds."""
+"""Most keys that a subtask is given before it has answered, and most keys of a request. Chosen, not measured: some tens of milliseconds of a subtask's work."""
 
 
 class LookupLimits:
-    """``keys_per_s``: for all subtasks of the TaskManager together."""
+    """Admits or refuses lookups. ``keys_per_s``: for all subtasks of the TaskManager together."""
 
     def __init__(self, keys_per_s: int) -> None:
         self._keys_per_ms = keys_per_s / 1000
@@ -29,7 +29,7 @@ class LookupLimits:
         self._pending: dict[AttemptId, int] = {}
 
     def refusal(self, attempt: AttemptId, keys: int, now_ms: int) -> str | None:
-        """Why a request of so many keys is refused. ``None``: it is admitted, and ``answered`` follows."""
+        """Returns why a request with so many keys is refused. ``None``: it is admitted, and ``answered`` must be called when it is over."""
         if keys > PENDING_KEYS:
             return f"a request holds at most {PENDING_KEYS:,} keys, not {keys:,}"
         self._left = min(self._most, self._left + (now_ms - self._filled_ms) * self._keys_per_ms)
@@ -47,7 +47,7 @@ class LookupLimits:
         return None
 
     def answered(self, attempt: AttemptId, keys: int) -> None:
-        """A request that was admitted is over, however it ended."""
+        """Notes that an admitted request is over, however it ended."""
         left = self._pending[attempt] - keys
         if left:
             self._pending[attempt] = left

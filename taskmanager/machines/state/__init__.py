@@ -1,1 +1,1 @@
-"""Decisions about state: what is in memory, and what is on disk."""
+"""Decides which state is in memory and which is on disk."""

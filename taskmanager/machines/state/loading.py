@@ -1,4 +1,4 @@
-"""Which key group of a restored state is loaded next, while records are processed. Pure.
+"""Decides which key group of a restored state is loaded next, while records are processed. Pure.
 
     waits(group, rows) ─▶ next ─▶ begin(group) ─▶ progressed(group, rows) ... ─▶ loaded(group)
 
@@ -14,11 +14,11 @@ from collections.abc import Mapping
 
 
 class KeyGroupLoading:
-    """``rows``: in the files, of all levels, by key group."""
+    """The order in which key groups are loaded. ``rows``: rows in the files, of all levels, by key group."""
 
     def __init__(self, rows: Mapping[int, int], *, is_ascending: bool = False) -> None:
         self.left = {group: count for group, count in rows.items() if count}
-        """Rows of each group that is not loaded, ascending. Not to be changed by others."""
+        """Rows in the files of each key group that is not loaded, ascending. Read-only for others."""
         self._is_ascending = is_ascending
         self._begun: int | None = None
         self._last = -1
@@ -31,27 +31,27 @@ class KeyGroupLoading:
 
     @property
     def rows_left(self) -> int:
-        """Returns how many rows are in the files and not in place, those of older levels too."""
+        """Returns how many rows of the files are not loaded yet, those of older levels included."""
         done = sum(min(rows, self.left[group]) for group, rows in self._progress.items())
         return sum(self.left.values()) - done
 
     def waits(self, group: int, rows: int) -> None:
-        """So many more rows would be processed sooner if a group were loaded."""
+        """Notes that so many more rows wait for a key group to be loaded."""
         assert group in self.left, f"rows wait for group {group}, which is loaded"
         self._waiting[group] = self._waiting.get(group, 0) + rows
 
     def next(self) -> int | None:
-        """Returns the group to go on with, or to begin; ``None``: all are loaded."""
+        """Returns the key group to continue or begin; ``None`` when all are loaded."""
         if self._begun is not None:
             return self._begun
         return next(iter(self._in_order(1)), None)
 
     def upcoming(self, count: int) -> list[int]:
-        """Returns the groups that would come after the one that has begun, at most ``count``."""
+        """Returns at most ``count`` key groups that would be loaded after the one that has begun."""
         return self._in_order(count)
 
     def begin(self, group: int) -> bool:
-        """Some of it will be put in place. Returns whether that is the first of it."""
+        """Notes that rows of a key group are about to be loaded. Returns whether they are its first."""
         assert group in self.left, f"group {group} is loaded again"
         assert self._begun in (None, group), f"group {group} begins while {self._begun} is loaded"
         is_first = self._begun is None
@@ -59,12 +59,12 @@ class KeyGroupLoading:
         return is_first
 
     def progressed(self, group: int, rows: int) -> bool:
-        """So many more of its rows are in place. Returns whether these were all that the files have."""
+        """Notes that so many more rows of a key group are loaded. Returns whether these were all that the files have."""
         done = self._progress[group] = self._progress.get(group, 0) + rows
         return done >= self.left[group]
 
     def loaded(self, group: int) -> None:
-        """All of it is in place: rows that waited for it may be processed."""
+        """Notes that a key group is loaded completely: rows that waited for it may be processed."""
         del self.left[group]
         self._progress.pop(group, None)
         self._waiting.pop(group, None)
@@ -72,7 +72,7 @@ class KeyGroupLoading:
             self._begun = None
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when a group that is loaded is still thought to be in the files."""
+        """Raises ``AssertionError`` when rows wait for, or progress is noted of, a key group that is loaded."""
         for name, found in (("rows wait for", self._waiting), ("half loaded are", self._progress)):
             assert found.keys() <= self.left.keys(), f"{name} {found.keys() - self.left.keys()}, which are loaded"
         assert self._begun is None or self._begun in self.left, f"{self._begun} has begun, and is loaded"

@@ -1,4 +1,4 @@
-"""Whether restored windows are read at once or stay in the files of their checkpoint, and what they are cut into there. Pure.
+"""Decides whether restored windows are read at once or stay in the files of their checkpoint, and into which parts they are divided there. Pure.
 
     small, or a part would not fit into memory ─▶ None: read before the first record
     else ─▶ parts of whole key groups: a part is what is read and combined at a time when windows fire
@@ -16,20 +16,22 @@ from typing import Final
 from tidegate.taskmanager.machines.state.spilling import FAN_OUT
 
 EAGER_BYTES: Final = 32 << 20
-"""So much is read, verified and put in place within a tenth of a second or two; it is in memory then, and an error in it is known before the task runs."""
+"""Restored windows of at most this size are read at once. That takes a tenth of a second or two, and an error in them is known before the task runs."""
 PART_ROWS: Final = 1 << 17
 """Rows of a part where memory is not bounded: as many as a bucket has."""
 PARTS_OF_LIMIT: Final = 8
-"""So many parts fit into memory together: what fires is combined beside what comes."""
+"""The number of parts that fit into the memory limit together."""
 LARGEST_OF_LIMIT: Final = 2
-"""A part of one key group with many keys may be as large as a half of the limit."""
+"""A part is at most the limit divided by this, which matters for a part of one key group with many keys."""
 
 
 def decide_restored_parts(
     group_bytes: Sequence[int], rows: int, limit: int | None, eager_bytes: int = EAGER_BYTES
 ) -> list[range] | None:
-    """``group_bytes``: bytes of each owned key group; ``limit``: bytes that windows may take in memory, ``None``: not bounded. Returns the parts, as
-    indices of key groups, in order; ``None``: everything is read at once."""
+    """Returns the parts of restored windows, as ranges of indices of key groups, in order; ``None``: everything is read at once.
+
+    ``group_bytes``: bytes of each owned key group; ``limit``: bytes that windows may take in memory, ``None``: not bounded.
+    """
     total = sum(group_bytes)
     if total <= eager_bytes:
         return None

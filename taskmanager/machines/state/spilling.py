@@ -1,4 +1,4 @@
-"""What goes to disk when the windows of a subtask are more than its memory may hold, and when pieces on disk become one. Pure.
+"""Decides which windows of a subtask are spilled to disk, and when spilled pieces are combined into one. Pure.
 
     budget ─▶ decide_limits: a part for windows, a part for what the next incremental checkpoint is to write
 
@@ -19,17 +19,19 @@ from typing import Final
 from tidegate.model.keygroups import KeyGroupRange
 
 FAN_OUT: Final = 64
-"""Partitions of a state that is on disk. With ten times the budget one of them takes a sixth of the budget, and a piece of one is a 32nd of it:
-large enough to be written and read in one go."""
+"""Number of partitions of a state on disk. With ten times the budget one of them takes a sixth of the budget, and a piece of one is a 32nd of it: large enough
+to be written and read in one go.
+"""
 MOST_PIECES: Final = 16
-"""With fewer pieces of a partition it costs more to write them again than to read them."""
+"""Number of pieces from which a partition may be combined. With fewer it costs more to write them again than to read them."""
 CHANGES_SHARE: Final = 4
-"""The part of the budget that may keep what the next incremental checkpoint is to write."""
+"""The share of the budget (a quarter) that may hold what the next incremental checkpoint writes."""
 
 
 def decide_limits(budget_bytes: int) -> tuple[int | None, int | None]:
-    """Returns the bytes that windows may hold in memory, and those that may be kept for the next incremental checkpoint; ``None``: not bounded, as
-    with a budget of 0."""
+    """Returns the bytes that windows may hold in memory, and those that may be kept for the next incremental checkpoint. Both are ``None`` (not bounded) with a
+    budget of 0.
+    """
     if budget_bytes <= 0:
         return None, None
     changes = budget_bytes // CHANGES_SHARE
@@ -37,8 +39,10 @@ def decide_limits(budget_bytes: int) -> tuple[int | None, int | None]:
 
 
 def decide_spill(held: Sequence[int], inbox: int, limit: int) -> int | None:
-    """``held``: bytes in memory of each partition; ``inbox``: of what is not partitioned yet. Returns the partition to write, -1: partition the inbox first,
-    ``None``: all fits."""
+    """Returns the partition to write to disk; -1: the inbox has to be partitioned first; ``None``: everything fits.
+
+    ``held``: bytes in memory of each partition; ``inbox``: bytes that are not partitioned yet.
+    """
     if sum(held) + inbox <= limit:
         return None
     largest = max(range(len(held)), key=lambda index: held[index])
@@ -46,17 +50,20 @@ def decide_spill(held: Sequence[int], inbox: int, limit: int) -> int | None:
 
 
 def is_worth_keeping(before: int, merged: int) -> bool:
-    """Whether a partition whose bytes were so many before it was merged stays in memory: at least half of it was duplicates."""
+    """Tells whether a partition stays in memory after it was merged: at least half of its bytes were duplicates."""
     return 2 * merged <= before
 
 
 def decide_parts(partition: KeyGroupRange, owned: KeyGroupRange) -> list[KeyGroupRange]:
-    """Returns what a partition without pieces is cut into before its first piece is written, in order."""
+    """Returns the key group ranges into which a partition without pieces is divided before its first piece is written, in order."""
     width = -(-owned.size // FAN_OUT)
     starts = range(partition.start, partition.end + 1, width)
     return [KeyGroupRange(start, min(start + width - 1, partition.end)) for start in starts]
 
 
 def decide_combine(pieces: Sequence[int]) -> bool:
-    """``pieces``: rows of each piece of a partition, the oldest first. As often as rows are written again, they have doubled."""
+    """Tells whether the pieces of a partition are to be combined into one. ``pieces``: rows of each piece, the oldest first.
+
+    Rows are written again only once their number has doubled.
+    """
     return len(pieces) >= MOST_PIECES and sum(pieces[1:]) >= pieces[0]

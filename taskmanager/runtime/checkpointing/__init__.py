@@ -1,1 +1,1 @@
-"""A subtask's part of a checkpoint: barriers, snapshots, data in flight and its replay."""
+"""A subtask's part in checkpoints: barriers, snapshots, in-flight data and its replay."""

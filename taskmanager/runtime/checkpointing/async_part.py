@@ -1,4 +1,4 @@
-"""One write of a snapshot in the runtime: its machine, which two threads report to, and what the subtask's thread has to give back.
+"""The asynchronous part of one snapshot: its state machine, which two threads report to, and the frozen states that have to be released.
 
 The thread that writes does its piece of work and reports what came of it, by ``on``; an acknowledgement that this returns it sends at once, since
 the subtask may be busy with a batch for long. Everything else is the subtask's: errors, and the end of each piece of work, come as mails.
@@ -20,16 +20,16 @@ from tidegate.taskmanager.runtime.checkpointing.in_flight import ChannelContent
 from tidegate.taskmanager.state.base import FrozenState, SegmentStore
 
 OpenStore = Callable[[CheckpointOptions, AttemptId, int], SegmentStore]
-"""``(options, attempt, checkpoint id)``; called in the background."""
+"""Opens the store of a snapshot: ``(options, attempt, checkpoint id)``. Called in the background."""
 WriteStates = Callable[[Sequence[FrozenState], SegmentStore], list[OperatorSnapshot]]
 FrozenOperators = Sequence[tuple[OperatorId, FrozenState]]
 
 
 class SnapshotWriter(Background, Protocol):
-    """What runs the asynchronous part."""
+    """Runs the asynchronous part of snapshots."""
 
     def write_states(self, states: Sequence[FrozenState], store: SegmentStore) -> list[OperatorSnapshot]:
-        """Called by the work: every state, in the order given. Raises the first error when all are done."""
+        """Writes every state, in the order given; called by submitted work. Raises the first error after all are done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +39,11 @@ class AlignmentFigures:
     bytes_processed: int = 0
     waited_for: str = ""
     persists: bool = False
-    """Data of the input channels belongs to it: ``inputs_persisted`` follows."""
+    """Whether in-flight data of the input channels is part of the snapshot: ``inputs_persisted`` follows."""
 
 
 class AsyncPart:
-    """``on`` and ``is_over`` from any thread, the rest from the subtask's."""
+    """The asynchronous part of one snapshot. ``on`` and ``is_over`` may be called from any thread, the rest from the subtask's."""
 
     def __init__(self, barrier: Barrier, frozen: FrozenOperators, machine: SnapshotWrite[ChannelContent]) -> None:
         self.barrier = barrier
@@ -57,7 +57,7 @@ class AsyncPart:
 
     @property
     def is_over(self) -> bool:
-        """It was acknowledged or canceled: there is nothing more to write."""
+        """Whether the snapshot was acknowledged or canceled, so that nothing more has to be written."""
         return self._machine.is_over
 
     @property
@@ -72,19 +72,19 @@ class AsyncPart:
             return self._machine.begin(now_ms)
 
     def on(self, event: WriteEvent[ChannelContent], now_ms: float) -> Sequence[WriteCommand[ChannelContent]]:
-        """One transition. The acknowledgement is returned to one caller, who sends it."""
+        """Takes an event, returns the commands to carry out. The acknowledgement is returned to one caller only, who sends it."""
         with self._lock:
             return self._machine.on(event, now_ms)
 
     def release(self) -> None:
-        """Gives back what was frozen, once, after the work that reads it has ended."""
+        """Releases the frozen states, once. To be called after the work that reads them has ended."""
         frozen, self.frozen = self.frozen, ()
         for _, state in frozen:
             state.release()
 
 
 def write_operators(frozen: FrozenOperators, store: SegmentStore, write_states: WriteStates) -> SubtaskSnapshot:
-    """Raises ``StorageError``."""
+    """Writes the frozen states of the operators. Returns the snapshot of the subtask, without operators that wrote nothing. Raises ``StorageError``."""
     snapshots = write_states([state for _, state in frozen], store)
     written = zip((operator_id for operator_id, _ in frozen), snapshots, strict=True)
     return SubtaskSnapshot({i: found for i, found in written if found.keyed or found.operator})

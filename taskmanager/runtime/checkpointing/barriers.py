@@ -1,4 +1,5 @@
-"""How a subtask sends barriers: in order, announced, or in front of what waits. What they overtake is output state.
+"""Sends a subtask's barriers on its outputs: in order, announced, or ahead of queued data. Data that a barrier overtakes becomes output channel state. What
+they overtake is output state.
 
     UNALIGNED, the edge supports it                 overtakes what is queued: captured
     ALIGNED with a timeout, the edge supports it    in order, announced; ``prioritise`` when its time is over: captured
@@ -25,7 +26,7 @@ from tidegate.wire.frames import FrameType, OutgoingFrame, encoded_batch
 
 @dataclass(frozen=True, slots=True)
 class OutgoingEdge:
-    """Whose data an outgoing edge carries, and from where to where."""
+    """Describes an outgoing edge for checkpoints: its operator, the producing subtask, and the parallelisms of both sides."""
 
     operator_id: OperatorId
     operator: str
@@ -36,14 +37,14 @@ class OutgoingEdge:
 
 
 class BarrierSender:
-    """Used from the subtask's thread. ``edges`` by edge id, of those that support unaligned checkpoints."""
+    """Sends barriers from the subtask's thread. ``edges``: by edge id, those that support unaligned checkpoints."""
 
     def __init__(self, partitions: Sequence[ResultPartition], edges: Mapping[int, OutgoingEdge] | None = None) -> None:
         self._partitions = partitions
         self._edges = edges or {}
 
     def send(self, barrier: Barrier) -> list[ChannelContent]:
-        """To all outputs; what it overtook."""
+        """Sends a barrier on all outputs. Returns the data that it overtook."""
         overtaken: list[ChannelContent] = []
         forced = replace(barrier, options=forced_aligned(barrier.options))
         for partition in self._partitions:
@@ -62,11 +63,11 @@ class BarrierSender:
             partition.broadcast(CancelBarrier(checkpoint_id))
 
     def holds(self, checkpoint_id: int) -> bool:
-        """Whether an announced barrier has not left for all consumers."""
+        """Tells whether the announced barrier of a checkpoint is still queued for some consumer."""
         return any(partition.supports_unaligned and partition.holds(checkpoint_id) for partition in self._partitions)
 
     def prioritise(self, barrier: Barrier) -> list[ChannelContent]:
-        """The time of an announced barrier is over; what it overtakes."""
+        """Lets an announced barrier overtake queued data, since its aligned timeout is over. Returns the data that it overtook."""
         options = replace(barrier.options, alignment=Alignment.UNALIGNED, aligned_timeout_ms=None)
         overtaken: list[ChannelContent] = []
         for partition in self._partitions:
@@ -97,12 +98,12 @@ class BarrierSender:
 
 
 def has_timeout(barrier: Barrier) -> bool:
-    """It is aligned, and becomes unaligned in time."""
+    """Tells whether a barrier is aligned and becomes unaligned after a timeout."""
     return barrier.options.alignment is Alignment.ALIGNED and barrier.options.aligned_timeout_ms is not None
 
 
 def items_in_flight(frames: list[OutgoingFrame]) -> list[Item]:
-    """What is persisted of frames that a barrier overtook."""
+    """Returns what is persisted of frames that a barrier overtook: batches, watermarks and user events."""
     items: list[Item] = []
     for frame in frames:
         if frame.type is FrameType.BATCH:

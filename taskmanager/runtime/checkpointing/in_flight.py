@@ -1,4 +1,4 @@
-"""Data in flight on its way into a checkpoint, and back: what is written of one channel, and how.
+"""Writes in-flight data of channels into a checkpoint, and reads it back.
 
     EncodedBatch · record batch · watermark · user event ... ─▶ Arrow IPC streams, one for each run of batches with one schema
 
@@ -27,20 +27,21 @@ from tidegate.taskmanager.state.base import SegmentSource, SegmentStore
 from tidegate.wire.frames import EncodedBatch
 
 FORMAT_VERSION = 2
-"""The version of files of channel state; a reader refuses a newer one. A file without user events is written as version 1, which had
-none, so that those of before read it."""
+"""The version of files of channel state. A reader refuses a newer one. A file without user events is written as version 1, which has none, so that earlier
+releases can read it.
+"""
 METADATA_KEY = b"tidegate"
 WATERMARK_KEY = b"tidegate.watermark"
 EVENT_KEY = b"tidegate.event"
 IN_FLIGHT = "in_flight"
 
 Item: TypeAlias = InFlightItem | pa.RecordBatch
-"""As in ``InFlightItem``, or a record batch in the form in which it travels."""
+"""An item in flight: one of ``InFlightItem``, or a record batch as it is sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelDescription:
-    """Which channel of the job, in words of the job that writes. ``direction``: ``input`` for what had reached the consumer."""
+    """Identifies a channel of the job that writes. ``direction``: ``input`` for data that had reached the consumer, ``output`` for data that had not."""
 
     edge_id: int
     producer: int
@@ -57,7 +58,7 @@ class ChannelDescription:
 
 @dataclass(slots=True)
 class ChannelContent:
-    """What one channel has in flight, oldest first; it belongs to the head or the tail of the chain, ``operator_id``."""
+    """The in-flight data of one channel, oldest first. ``operator_id``: the head (inputs) or tail (outputs) of the chain, to whose state it belongs."""
 
     operator_id: OperatorId
     operator: str
@@ -67,7 +68,7 @@ class ChannelContent:
 
 @dataclass(frozen=True, slots=True)
 class StoredBatch:
-    """Read back. ``watermark``: it came before the rows, and before ``event``, which has no rows with it."""
+    """A batch that was read back from channel state. ``watermark``: it came before the rows, and before ``event``. A batch with an event has no rows."""
 
     data: pa.RecordBatch
     watermark: int | None = None
@@ -84,7 +85,7 @@ class StoredBatch:
 
 
 def write_channels(store: SegmentStore, contents: Iterable[ChannelContent]) -> dict[OperatorId, OperatorSnapshot]:
-    """Snapshot thread. Raises ``StorageError``, ``CorruptFrame``."""
+    """Writes the in-flight data of channels; returns the handles by operator. Runs in the snapshot thread. Raises ``StorageError`` or ``CorruptFrame``."""
     inputs: dict[OperatorId, list[ChannelStateHandle]] = {}
     outputs: dict[OperatorId, list[ChannelStateHandle]] = {}
     for content in contents:
@@ -102,7 +103,9 @@ def write_channels(store: SegmentStore, contents: Iterable[ChannelContent]) -> d
 def read_channel(
     source: SegmentSource, channel: ChannelStateHandle
 ) -> tuple[ChannelDescription | None, list[StoredBatch]]:
-    """Raises ``CorruptData`` naming the file."""
+    """Reads the in-flight data of a channel. Returns the channel's description, if the file has one, and the batches. Raises ``CorruptData`` naming
+    the file.
+    """
     name = f"in-flight data of edge {channel.edge_id}, subtask {channel.producer} to {channel.consumer}"
     name = f"{name} ({channel.handle.path or 'inside _metadata'})"
     content = source.read(channel.handle)
@@ -161,7 +164,9 @@ def _write(store: SegmentStore, content: ChannelContent) -> Iterator[ChannelStat
 
 
 def _runs(items: Sequence[Item]) -> Iterator[list[StoredBatch]]:
-    """Batches of one schema, each with the watermark in front of it; an event, and a watermark at the end, go with an empty batch."""
+    """Groups items into runs of batches with one schema. Each batch carries the watermark in front of it; an event, or a watermark at the end, gets an empty
+    batch.
+    """
     run: list[StoredBatch] = []
     mark: int | None = None
     for item in items:

@@ -1,4 +1,4 @@
-"""What a checkpoint says of a subtask's input channels: their names, and how their data in flight is described."""
+"""Names and descriptions of a subtask's input channels, as checkpoints record them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ _NOBODY = OperatorId("")
 
 @dataclass(frozen=True, slots=True)
 class InputChannels:
-    """``names[i]`` is that of channel i, such as ``Source: fast (2/2)``; ``described`` beside it. The data belongs to the
-    head of the chain."""
+    """``names[i]``: name of channel i, such as ``Source: fast (2/2)``; ``described[i]``: its description. Their in-flight data belongs to the head of the
+    chain.
+    """
 
     names: tuple[str, ...]
     described: tuple[ChannelDescription, ...] = ()
@@ -53,7 +54,7 @@ class InputChannels:
         return self.names[channel]
 
     def last(self, event: AlignmentEvent) -> str:
-        """The channel that was waited for, if ``event`` was the last one; empty where there is nothing to wait for."""
+        """Returns the name of the channel whose event completed an alignment; empty with a single channel, or for other events."""
         if len(self.names) > 1 and isinstance(event, (BarrierArrived, ChannelEnded, ChannelDrained)):
             return self.names[event.channel]
         return ""
@@ -61,7 +62,7 @@ class InputChannels:
     def contents(
         self, at_hand: Mapping[int, Sequence[Item]], recorded: Sequence[tuple[int, Sequence[InFlightItem]]]
     ) -> list[ChannelContent]:
-        """By channel: what was at hand is older than what the gate recorded. Channels without data are left out."""
+        """Returns the in-flight data of each channel that has some: what was at hand, followed by what the gate recorded."""
         items: dict[int, list[Item]] = {channel: list(found) for channel, found in at_hand.items()}
         for channel, found in recorded:
             items.setdefault(channel, []).extend(found)

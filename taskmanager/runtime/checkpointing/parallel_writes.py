@@ -19,7 +19,7 @@ from tidegate.taskmanager.state.base import FrozenState, SegmentStore
 
 
 class SnapshotThreads:
-    """``SnapshotWriter`` of ``checkpointing.async_part``."""
+    """Implements ``SnapshotWriter`` by one thread for the asynchronous parts and further ones for the operators' states."""
 
     def __init__(self, mailbox: Mailbox) -> None:
         self._thread = BackgroundThread("snapshot-writer", mailbox)
@@ -38,15 +38,16 @@ class SnapshotThreads:
 
 
 class ParallelWriter:
-    """``write_all`` is called from one thread at a time."""
+    """Writes several states at the same time. ``write_all`` must be called from one thread at a time."""
 
     def __init__(self) -> None:
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._threads = 0
 
     def write_all(self, states: Sequence[FrozenState], store: SegmentStore) -> list[OperatorSnapshot]:
-        """Each state in a thread of its own, the first in the caller's. Returns, or raises the first error, when all are
-        done."""
+        """Writes each state in a thread of its own, the first in the caller's. Returns the snapshots in order, or raises the first error, after all
+        are done.
+        """
         found: list[OperatorSnapshot | BaseException | None] = [None] * len(states)
         ended: SimpleQueue[None] = SimpleQueue()
 
@@ -72,7 +73,7 @@ class ParallelWriter:
         return snapshots
 
     def close(self) -> None:
-        """The threads end when they are done with what they write."""
+        """Ends the threads after the writes that are under way."""
         for _ in range(self._threads):
             self._work.put(None)
         self._threads = 0

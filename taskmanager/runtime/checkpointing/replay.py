@@ -1,4 +1,4 @@
-"""Data in flight of a restored checkpoint: a consumer processes it before anything new from its gate.
+"""Replays the in-flight data of a restored checkpoint, which a subtask processes before anything new from its input gate.
 
     RestoredOperator.channels ─▶ read, rows of other subtasks' key groups dropped ─▶ Replay.next ... ─▶ (empty: the gate)
 
@@ -35,14 +35,16 @@ Filter = Callable[[ArrowBatch], ArrowBatch]
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """``channel``: of the gate; where the old channel has none, the edge's first one stands for it."""
+    """An item to be processed again. ``channel``: of the gate; the edge's first channel if the old channel does not exist any longer."""
 
     channel: int
     item: ArrowBatch | WatermarkEvent | UserEvent
 
 
 class Replay:
-    """Used from the subtask's thread. Everything is read when it is made; raises ``CorruptData``, ``StorageError``."""
+    """The restored in-flight data of a subtask's inputs, used from its thread. All is read by the constructor, which raises ``CorruptData`` or
+    ``StorageError``.
+    """
 
     def __init__(
         self,
@@ -52,14 +54,14 @@ class Replay:
         channels: Sequence[ChannelStateHandle],
         context: OperatorContext,
     ) -> None:
-        """``inputs`` beside ``deployment.inputs``; ``context`` is that of the head, with which key functions are opened."""
+        """``inputs``: in the order of ``deployment.inputs``. ``context``: of the head, with which key functions are opened."""
         self._deployment = deployment
         self._inputs = inputs
         self._context = context
         self._filters: dict[int, Filter] = {}
         self._items: deque[Replayed] = deque()
         self._promises: dict[int, _Promises] = {}
-        """By incoming edge, where its channels are others now."""
+        """Watermarks of old producers by incoming edge, for edges whose channels changed by rescaling."""
         for handle in channels:
             about, batches = read_channel(source, handle)
             self._add(handle, about, batches)
@@ -76,7 +78,7 @@ class Replay:
         return self._items.popleft() if self._items else None
 
     def rest(self) -> list[Replayed]:
-        """What has not been handed out; it stays."""
+        """Returns the items that were not handed out yet, without removing them."""
         return list(self._items)
 
     def _add(self, handle: ChannelStateHandle, about: ChannelDescription | None, batches: list[StoredBatch]) -> None:
@@ -96,7 +98,9 @@ class Replay:
                     self._items.append(Replayed(place, kept))
 
     def _edge_of(self, handle: ChannelStateHandle) -> int:
-        """Index of the incoming edge: the same one, or another one into the same input (a union has one type)."""
+        """Returns the index of the incoming edge of a handle: the edge of the same id, otherwise another edge into the same input. Raises ``InvalidJob`` if
+        there is none.
+        """
         found = [i for i, edge in enumerate(self._deployment.inputs) if edge.input_index == handle.input_index]
         if not found:
             raise InvalidJob(
@@ -144,7 +148,7 @@ class Replay:
 
 
 class _Promises:
-    """Watermarks of the old producers of an edge. A producer promises the same to all of its consumers."""
+    """The watermarks of the old producers of an edge. A producer sends the same watermarks to all its consumers."""
 
     def __init__(self, producers: int) -> None:
         self._producers = producers
@@ -154,12 +158,12 @@ class _Promises:
         self._promised[producer] = max(watermark_ms, self._promised.get(producer, watermark_ms))
 
     def least(self) -> int | None:
-        """``None``: not all of them have promised something."""
+        """Returns the lowest watermark of all old producers; ``None`` if one of them has sent none."""
         return min(self._promised.values()) if len(self._promised) == self._producers else None
 
 
 class _OwnRows:
-    """Keeps the rows that an exchange would send to this subtask."""
+    """Keeps the rows that a hash exchange would send to this subtask."""
 
     def __init__(self, dealer: Dealer, subtask: int, keys: KeyFunction | None, spec: InputSpec, operator: str) -> None:
         self._dealer = dealer
@@ -179,7 +183,7 @@ class _OwnRows:
 
 
 def first_channel(deployment: TaskDeployment, edge: int) -> int:
-    """Number in the gate of the first channel of an incoming edge."""
+    """Returns the number in the gate of the first channel of an incoming edge."""
     return sum(len(other.producers) for other in deployment.inputs[:edge])
 
 

@@ -1,4 +1,4 @@
-"""Carries out what ``machines.snapshot`` and ``machines.snapshot_write`` decide: barriers, freezing, the asynchronous write, acknowledgements, commits.
+"""Takes a subtask's snapshots: carries out what ``machines.snapshot`` and ``machines.snapshot_write`` decide.
 
     request ─▶ prepare ─▶ barrier to all outputs ─▶ freeze │ background: write, report │ mail: release
     └──────────── synchronous part, subtask's thread ──────┘
@@ -39,13 +39,14 @@ from tidegate.taskmanager.runtime.services import SubtaskServices
 from tidegate.taskmanager.state.files.local_copies import LocalCopies
 
 CLOSE_TIMEOUT_MS = 2_000.0
-"""How long ``close`` waits for a write that is under way before it leaves it to the end of the process."""
+"""Milliseconds for which ``close`` waits for a write that is under way."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotTarget:
-    """Where snapshots are written, and by what. ``copies``: for local recovery. ``inline_bytes``: a state known to be no larger
-    is written by the subtask's thread, into the acknowledgement."""
+    """Where snapshots are written, and by what. ``copies``: for local recovery. ``inline_bytes``: a state known to be no larger is written in the subtask's
+    thread, into the acknowledgement.
+    """
 
     writer: SnapshotWriter
     open_store: OpenStore
@@ -54,7 +55,7 @@ class SnapshotTarget:
 
 
 class SnapshotDriver:
-    """Used from the subtask's thread."""
+    """Takes and commits the snapshots of one subtask. Used from the subtask's thread."""
 
     def __init__(
         self,
@@ -88,12 +89,12 @@ class SnapshotDriver:
 
     @property
     def has_confirmed(self) -> bool:
-        """A checkpoint of this attempt is complete."""
+        """Whether a checkpoint that this attempt took part in is complete."""
         return self._coordinator.has_confirmed
 
     @property
     def last_confirmed(self) -> int:
-        """Number of the newest checkpoint that is known to be complete, or that this attempt was restored from; 0: none."""
+        """Id of the newest checkpoint that is known to be complete, or that this attempt was restored from; 0: none."""
         return self._coordinator.last_confirmed
 
     @property
@@ -106,7 +107,7 @@ class SnapshotDriver:
         self.on(barrier)
 
     def on(self, event: m.SnapshotEvent) -> None:
-        """At once; behind the event whose commands are being carried out, where there is one."""
+        """Takes an event and carries out its commands; after those of the current event if it arises while they are carried out."""
         self._events.append(event)
         if self._is_busy:
             return
@@ -123,11 +124,11 @@ class SnapshotDriver:
         self._port.decline(command.checkpoint_id, command.reason, command.error)
 
     def stop(self) -> None:
-        """Nothing is acknowledged or committed from now on."""
+        """Stops all snapshots: nothing is acknowledged or committed from now on."""
         self.on(m.SubtaskStopped())
 
     def close(self) -> None:
-        """Give frozen states back, after the background is done with them."""
+        """Stops, waits for the background writes, and releases the frozen states."""
         self.stop()
         if self._writer.close(CLOSE_TIMEOUT_MS):
             for write in self._writes.values():
@@ -137,14 +138,14 @@ class SnapshotDriver:
     def inputs_persisted(
         self, checkpoint_id: int, contents: list[ChannelContent], alignment_ms: float, waited_for: str
     ) -> None:
-        """What the input channels had in front of their barriers, of a checkpoint that was requested with ``persists``."""
+        """Takes the in-flight data of the input channels for a checkpoint that was requested with ``persists``."""
         write = self._writes.get(checkpoint_id)
         if write is not None:
             self._report(write, w.InputsPersisted(contents, alignment_ms, waited_for))
             self._look_after(write)
 
     def look_at_outputs(self) -> None:
-        """Announced barriers may have left meanwhile."""
+        """Checks whether announced barriers have left the outputs, and completes the snapshots that waited for it."""
         for write in list(self._writes.values()):
             if write.awaits(w.Part.OUTPUTS) and not self._barriers.holds(write.checkpoint_id):
                 self._report(write, w.OutputsPassed())
@@ -179,14 +180,14 @@ class SnapshotDriver:
                 assert_never(command)
 
     def _acknowledge(self, acknowledgement: Acknowledgement) -> None:
-        """From the thread that reported the last part, whichever that is."""
+        """Sends an acknowledgement. Runs in the thread that reported the last part of the snapshot."""
         told = {"checkpoint_id": acknowledgement.checkpoint_id}
         self._probe("before-ack", told)
         self._port.acknowledge(acknowledgement)
         self._probe("after-ack", told)
 
     def commit(self, checkpoint_id: int) -> None:
-        """Operators make everything up to ``checkpoint_id`` visible. What they raise fails the attempt."""
+        """Lets the operators commit everything up to ``checkpoint_id``. What they raise fails the attempt."""
         told = {"checkpoint_id": checkpoint_id}
         self._probe("before-commit", told)
         self._chain.notify_complete(
@@ -219,7 +220,7 @@ class SnapshotDriver:
         self._begin(write)
 
     def _begin(self, write: AsyncPart) -> None:
-        """The state first: the background writes one piece after the other."""
+        """Begins to write a snapshot: the state first, since the background writes one piece after the other."""
         if not write.frozen:
             self._report(write, w.StateWritten(SubtaskSnapshot()))
         elif self._copies is None and self._is_small(write.frozen):
@@ -234,7 +235,7 @@ class SnapshotDriver:
         return all(size is not None and size <= self._inline_bytes for size in sizes)
 
     def _write_inline(self, write: AsyncPart) -> None:
-        """All of it travels in the acknowledgement: nothing here waits for a disk, nor for another thread."""
+        """Writes small states into the acknowledgement, without waiting for a disk or another thread."""
         store = InlineSegmentStore()
         try:
             snapshot = write_operators(write.frozen, store, one_by_one)
@@ -245,7 +246,7 @@ class SnapshotDriver:
         self._on_state_ended(write, None)
 
     def _write(self, write: AsyncPart) -> None:
-        """In the background. What takes long is waiting for disks, so the operators are written at the same time."""
+        """Writes the states of the operators, all at the same time. Runs in the background."""
         if write.is_over:
             return
         options, checkpoint_id = write.barrier.options, write.checkpoint_id
@@ -259,14 +260,16 @@ class SnapshotDriver:
         self._report(write, w.StateWritten(snapshot, store.written_bytes))
 
     def _write_channels(self, write: AsyncPart, contents: Sequence[ChannelContent]) -> None:
-        """In the background."""
+        """Writes the in-flight data of channels. Runs in the background."""
         if write.is_over:
             return
         store = self._open_store(write.barrier.options, self._attempt, write.checkpoint_id)
         self._report(write, w.ChannelsWritten(write_channels(store, contents)))
 
     def _report(self, write: AsyncPart, event: w.WriteEvent[ChannelContent]) -> None:
-        """From the thread that has the result, which acknowledges if that was the last: the subtask may be busy with a batch for long."""
+        """Reports the result of a part of the write, and acknowledges if it was the last one. Runs in the thread that has the result, since the subtask may be
+        busy with a batch for long.
+        """
         self._carry_out_of_write(write, write.on(event, self._clock.monotonic_ms()))
 
     def _carry_out_of_write(self, write: AsyncPart, commands: Sequence[w.WriteCommand[ChannelContent]]) -> None:
@@ -292,14 +295,14 @@ class SnapshotDriver:
         self._on_ended(write, error)
 
     def _on_ended(self, write: AsyncPart, error: BaseException | None) -> None:
-        """A piece of work has ended; without an error it has reported."""
+        """Handles the end of a piece of background work, which has reported its result unless there is an error."""
         if error is not None and not write.is_over:
             self._report(write, w.WriteCanceled())
             self.on(m.SnapshotFailed(write.checkpoint_id, _storage_info(error)))
         self._look_after(write)
 
     def _look_after(self, write: AsyncPart) -> None:
-        """A write that is over is forgotten once its states were given back; the coordinator hears that it was acknowledged."""
+        """Forgets a write that is over and whose states were released, and reports to the coordinator if it was acknowledged."""
         is_settled = write.is_over and not write.frozen
         if is_settled and self._writes.pop(write.checkpoint_id, None) is not None and write.is_acknowledged:
             self.on(m.SnapshotWritten(write.checkpoint_id))
@@ -311,7 +314,7 @@ class SnapshotDriver:
             self._look_after(write)
 
     def _tidy(self, work: Callable[[], None]) -> None:
-        """Behind the writes that are under way."""
+        """Runs cleanup of local copies in the background, after the writes that are under way."""
         self._writer.submit(work, lambda error: None)
 
 

@@ -1,1 +1,1 @@
-"""Events of operators, to their coordinators and against the stream."""
+"""Events that operators send to their coordinators and upstream to producers."""

@@ -1,4 +1,4 @@
-"""Events from the operators of a subtask to their coordinators, numbered in their order."""
+"""Sends events of a subtask's operators to their coordinators, numbered in their order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidegate.taskmanager.runtime.ports import ControlPort
 
 
 class CoordinatorEvents:
-    """Called from any thread: a thread of a source reports what it has found while the subtask's own thread is in a user function."""
+    """Sends events to coordinators from any thread: a source's thread reports what it found while the subtask's thread is in a user function."""
 
     def __init__(self, port: ControlPort) -> None:
         self._port = port

@@ -1,4 +1,4 @@
-"""Events against the stream, in one subtask: from its operators to those in front of them (Flink: ``TaskEventDispatcher.java``).
+"""Delivers events that travel upstream, from operators to those in front of them, within one subtask (Flink: ``TaskEventDispatcher.java``).
 
     operator 2 of the chain ─ send ─▶ mail ─▶ operator 1 ── no listener ──▶ operator 0 ── no listener ──▶ producers of all inputs
     a consumer ─ EVENT frame ─▶ mail ─▶ the operator that feeds its edge ──▶ ... the same way up
@@ -18,13 +18,13 @@ from tidegate.taskmanager.operators.base import Operator
 from tidegate.wire.channel_messages import decode_event
 
 HEAD = 0
-"""Its position in the chain."""
+"""Position of the head in the chain."""
 SendTaskEvent = Callable[[UserEvent, int | None], None]
-"""To the producers of this input of the head, or of all inputs."""
+"""Sends an event to the producers of this input of the head; ``None``: of all inputs."""
 
 
 class TaskEventDispatcher:
-    """Used from the subtask's thread."""
+    """Delivers upstream events to the operators of one subtask. Used from the subtask's thread."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class TaskEventDispatcher:
         mail: Callable[[Callable[[], None]], None] | None,
         send: SendTaskEvent | None,
     ) -> None:
-        """``mail`` and ``send`` are ``None`` where a chain stands alone, as in a test harness: events go no further than the chain."""
+        """``mail`` and ``send`` are ``None`` for a chain without a subtask, as in a test harness: events do not leave the chain."""
         self._operators = operators
         self._in_front_of = {link.target: link.source for link in program.links}
         self._feeding = {output.edge_id: output.operator for output in program.outputs}
@@ -41,7 +41,7 @@ class TaskEventDispatcher:
         self._send = send
 
     def sender(self, position: int) -> Callable[[UserEvent, int], None]:
-        """What the operator at ``position`` sends with."""
+        """Returns the function with which the operator at ``position`` sends upstream events."""
 
         def send(event: UserEvent, input_index: int) -> None:
             if position == HEAD:
@@ -52,7 +52,7 @@ class TaskEventDispatcher:
         return send
 
     def on_arrived(self, edge_id: int, payload: bytes) -> None:
-        """A consumer of this edge sent it. Raises ``CorruptFrame``, and what the function raises that listens."""
+        """Delivers an event that a consumer of this edge sent. Raises ``CorruptFrame``, and what a listening function raises."""
         event = decode_event(payload)
         if not isinstance(event, UserEvent):
             raise CorruptFrame(f"a consumer sent {type(event).__name__} against the stream (edge {edge_id})")

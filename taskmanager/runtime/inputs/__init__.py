@@ -1,1 +1,1 @@
-"""Where the batches of a subtask come from, and in what slices they are processed."""
+"""The inputs of a subtask: channels, or a source."""

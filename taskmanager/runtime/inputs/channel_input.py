@@ -1,4 +1,4 @@
-"""The input side of a subtask that reads from channels: what the gate yields goes through alignment and watermarks.
+"""The input of a subtask that reads from channels: batches and events of its gate go through barrier alignment and the watermark valve.
 
     step():  events with priority ─▶ the batch at hand, slice by slice ─▶ restored data in flight ─▶ the gate
 
@@ -43,37 +43,37 @@ from tidegate.taskmanager.runtime.slicing import SliceSizer
 
 
 class SubtaskInput(Protocol):
-    """Where a subtask's work comes from: channels (``ChannelInput``) or a source (``SourceInput``)."""
+    """The input of a subtask: channels (``ChannelInput``) or a source (``SourceInput``)."""
 
     def step(self) -> bool:
-        """One short step of work; whether there was any."""
+        """Does one short step of work. Returns whether there was any."""
 
     @property
     def data_ended(self) -> bool: ...
 
     @property
     def closed(self) -> bool:
-        """Whether every channel has ended its partition; nothing follows, not even a barrier. It is true for a source."""
+        """Whether every channel has ended its partition, so that not even a barrier follows. Always true for a source."""
 
     @property
     def drained(self) -> bool:
-        """Whether the end of data is the end of event time too (it is not when a job is suspended)."""
+        """Whether the end of data is also the end of event time, which it is not when a job is suspended."""
 
     @property
     def retry_ms(self) -> float | None:
-        """When to look again without a wake of the mailbox; ``None``: not before a wake."""
+        """Milliseconds after which to try again without a wake of the mailbox; ``None``: not before a wake."""
 
     def step_priority(self) -> bool:
-        """What must not wait for room in the outputs; whether there was any."""
+        """Does work that must not wait for space in the outputs, such as barriers that overtake. Returns whether there was any."""
 
     def end_data(self, *, drain: bool) -> None:
-        """Ends the data of a source. (Other subtasks learn the end from their channels.)"""
+        """Ends the data of a source. Other subtasks receive the end from their channels."""
 
     def trigger(self, barrier: Barrier) -> None:
-        """The JobManager triggers a checkpoint at this subtask."""
+        """Takes the JobManager's trigger of a checkpoint at this subtask."""
 
     def abort(self, checkpoint_id: int) -> None:
-        """The JobManager gave a checkpoint up."""
+        """Takes the JobManager's abort of a checkpoint."""
 
 
 class ChannelInput:
@@ -88,7 +88,7 @@ class ChannelInput:
         snapshots: SnapshotDriver,
         sizer: SliceSizer,
     ) -> None:
-        """``channels``: those of the gate, as the deployment and a checkpoint describe them."""
+        """``channels``: the channels of the gate, as the deployment and checkpoints describe them."""
         self._gate = gate
         self._alarms = services.alarms
         self._channels = channels
@@ -113,7 +113,7 @@ class ChannelInput:
         self._alignment_bytes = 0
 
     def restore(self, replay: Replay | None) -> None:
-        """Takes what was in flight in the restored checkpoint, which is processed before anything that arrives."""
+        """Takes the in-flight data of the restored checkpoint, which is processed before anything that arrives."""
         self._replay = replay
 
     @property
@@ -274,7 +274,7 @@ class ChannelInput:
         self._snapshots.request(start.barrier, figures)
 
     def _at_hand(self) -> dict[int, list[Item]]:
-        """By channel: what was taken from the gate, or restored, and has not been processed."""
+        """Returns the data by channel that was taken from the gate, or restored, and is not processed yet."""
         found: dict[int, list[Item]] = {}
         if self._batch is not None:
             found[self._channel] = [to_wire(self._batch.slice(self._position, len(self._batch)))]

@@ -1,4 +1,4 @@
-"""The input side of a reader whose splits come from an enumerator: a channel with what that says, and a source beside it.
+"""The input of a source reader whose splits come from an enumerator: a channel with the enumerator's events, and the source itself.
 
 Laws: the channel goes first, so a split or a barrier never waits for the reader. The channel alone decides when the data ends: the enumerator
 ends it when all readers are at their ends, or when the job is stopped.
@@ -26,7 +26,7 @@ class EnumeratedInput:
         sizer: SliceSizer,
         emitted: Callable[[], int],
     ) -> None:
-        """``emitted()``: records that the source emitted so far."""
+        """``emitted()``: the number of records that the source has emitted."""
         self._channels = channels
         self._source = source
         self._sizer = sizer

@@ -1,4 +1,4 @@
-"""The input side of a source subtask: polls the reader in slices, and takes triggers between two of them.
+"""The input of a source subtask: polls the reader in slices, and takes checkpoint triggers between two of them.
 
 Laws: the position that a snapshot holds is that of what was emitted. At the end of all splits event time is advanced to its
 end, once; where a job is stopped, only if it is drained. A finished source still takes part in checkpoints, by the same triggers.
@@ -21,12 +21,16 @@ from tidegate.taskmanager.runtime.slicing import SliceSizer
 
 FIRST_RETRY_MS = 1.0
 MAX_RETRY_MS = 16.0
-"""A reader cannot wake the mailbox: one that had nothing is asked again, less and less often."""
+"""The longest time in milliseconds until a reader that had no data is polled again; the time doubles from ``FIRST_RETRY_MS``, since a reader cannot wake the
+mailbox.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class SourcePace:
-    """``waits_for_checkpoint``: nothing is emitted before the first one. ``rest_share``: how much of its time it rests, at most."""
+    """When a source pauses. ``waits_for_checkpoint``: it emits nothing before the first checkpoint is complete. ``rest_share``: the most of its time for which
+    it pauses behind barriers.
+    """
 
     waits_for_checkpoint: bool = False
     rest_share: float = 0.0
@@ -44,7 +48,7 @@ class SourceInput:
         emitted: Callable[[], int],
         pace: SourcePace,
     ) -> None:
-        """``emitted()``: records that the source emitted so far."""
+        """``emitted()``: the number of records that the source has emitted."""
         self._source = source
         self._chain = chain
         self._snapshots = snapshots
@@ -111,7 +115,7 @@ class SourceInput:
         return False
 
     def end_data(self, *, drain: bool) -> None:
-        """Nothing is emitted from now on; what was polled and not emitted stays behind the position."""
+        """Ends the data: nothing is emitted from now on. The position stays before what was polled and not emitted."""
         self._ended, self._drained = True, drain
         if drain:
             self._counters.watermark_ms = END_OF_TIME

@@ -1,1 +1,1 @@
-"""What a subtask counts and times."""
+"""Metrics, busy times, profiles and stack samples of a subtask."""

@@ -1,4 +1,4 @@
-"""What a subtask counts: records, bytes, shares of time, the watermark, and what operators add by name.
+"""The metrics of a subtask: records, bytes, shares of time, the watermark, and those that operators add by name.
 
 Counting costs nothing per record: batches are counted, not records. Names of an operator's own metrics are reported as
 ``<operator>.<name>``; ``numLateRecordsDropped`` (Flink's name) is summed up besides.
@@ -19,7 +19,7 @@ LATE_RECORDS_DROPPED = "numLateRecordsDropped"
 
 @dataclass(slots=True)
 class TaskCounters:
-    """Plain numbers, written by the loop and the outputs of one subtask."""
+    """The metrics of one subtask as plain numbers, written by the loop and the outputs."""
 
     records_in: int = 0
     records_out: int = 0
@@ -30,28 +30,27 @@ class TaskCounters:
     backpressured_ms: float = 0.0
     watermark_ms: int = NO_WATERMARK
     unflushed: bool = False
-    """Something was emitted since the last flush."""
+    """Whether something was emitted since the last flush."""
     user: dict[str, float] = field(default_factory=dict)
     watched: dict[str, Callable[[], float]] = field(default_factory=dict)
-    """Functions that are read when metrics are reported."""
+    """Gauges of operators by name, read when metrics are reported."""
     figures: dict[str, Callable[[], float]] = field(default_factory=dict)
-    """By Flink's name; read when metrics are reported, too."""
+    """Gauges of the runtime by Flink's name, read when metrics are reported."""
     operator_ids: dict[str, str] = field(default_factory=dict)
-    """By name."""
+    """The ids of the operators, by operator name."""
     longest_backpressure_ms: float = 0.0
-    """The longest time without room in the outputs since the last report."""
+    """The longest time without space in the outputs since the last report."""
     late_records_dropped: int = 0
     accumulators: dict[str, list[UserAccumulator]] = field(default_factory=dict)
-    """By name: operators of one chain may have the same."""
+    """Accumulators by name; several operators of the chain may have the same name."""
 
     def backpressured(self, waited_ms: float) -> None:
-        """No output had room for so long, without a mail in between."""
+        """Adds a time in which no output had space, without a mail in between."""
         self.backpressured_ms += waited_ms
         self.longest_backpressure_ms = max(self.longest_backpressure_ms, waited_ms)
 
     def accumulate(self, name: str, accumulator: UserAccumulator) -> None:
-        """Adds up an accumulator. Raises ``InvalidJob`` for a type that cannot be merged, or another one than the name
-        has."""
+        """Adds a user accumulator. Raises ``InvalidJob`` for a type that cannot be merged, or that differs from the type of the same name."""
         check_known(name, accumulator)
         same = self.accumulators.setdefault(name, [])
         if same and type(same[0]) is not type(accumulator):

@@ -1,4 +1,4 @@
-"""Which operator of a chain is busy: the time of the subtask's thread, by the operator that it is in.
+"""Measures the busy time of each operator of a chain, by the operator that the subtask's thread is in.
 
     enter(a) ─▶ a works ─▶ enter(b) ─▶ b works ─▶ leave ─▶ a works again ─▶ leave
 
@@ -14,11 +14,11 @@ from collections.abc import Callable
 from tidegate.taskmanager.operators.base import ProcessingTimers
 
 OUTSIDE = -1
-"""The loop itself: mails, channels, and what no operator was entered for."""
+"""The position that stands for time outside all operators: mails, channels, the loop itself."""
 
 
 class OperatorTimes:
-    """For the thread of one chain alone. ``operators``: how many it has; ``now_ms``: a clock that never goes back."""
+    """The busy times of the operators of one chain, for its thread alone. ``operators``: their number; ``now_ms``: a clock that never goes back."""
 
     def __init__(self, operators: int, now_ms: Callable[[], float]) -> None:
         self._now_ms = now_ms
@@ -27,19 +27,19 @@ class OperatorTimes:
         self._since_ms = now_ms()
 
     def enter(self, operator: int) -> int:
-        """What comes now is the work of this one. Returns what ``leave`` has to be given."""
+        """Counts the time from now on for this operator. Returns the token for ``leave``."""
         before = self._inside
         self._count_until_now()
         self._inside = operator
         return before
 
     def leave(self, before: int) -> None:
-        """The work of the operator that was entered last is done."""
+        """Ends the work of the operator that was entered last; time counts for the operator before it again."""
         self._count_until_now()
         self._inside = before
 
     def spent_ms(self, operator: int) -> float:
-        """Since the start of the attempt."""
+        """Returns the milliseconds spent in an operator since the start of the attempt."""
         return self._spent_ms[operator]
 
     def _count_until_now(self) -> None:
@@ -49,7 +49,7 @@ class OperatorTimes:
 
 
 class OperatorTimers:
-    """Implements ``tidegate.taskmanager.operators.base.ProcessingTimers`` for one operator: what its timers do is its work."""
+    """Schedules the timers of one operator, and counts what they do as its busy time. Implements ``ProcessingTimers``."""
 
     def __init__(self, timers: ProcessingTimers, times: OperatorTimes, operator: int) -> None:
         self._timers = timers

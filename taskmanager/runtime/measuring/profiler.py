@@ -1,4 +1,4 @@
-"""Where a subtask's time goes: its thread is looked at every few milliseconds, and what it does then counts for the time since.
+"""Samples the thread of a subtask every few milliseconds and adds up the time by kind of work.
 
     innermost frame ─▶ library? look at its caller ─▶ ours: the kind of work of that file · any other: user function
 
@@ -20,7 +20,7 @@ from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
 from tidegate.wire.task_metrics import PROFILE
 
 INTERVAL_S = 0.005
-"""Chosen, not measured: Python's switch interval, below which a sample mostly finds the same frame."""
+"""Seconds between two samples: Python's switch interval, below which a sample mostly finds the same frame. Chosen, not measured."""
 
 USER, CONVERSION, SERIALISATION, EXCHANGE, KEYS = (
     "user function",
@@ -62,7 +62,7 @@ _PLACES = (
     ("tidegate/", OPERATOR),
     ("tidegate/taskmanager/", RUNTIME),
 )
-"""The longest that fits counts."""
+"""Kinds of work by place of the file. The longest prefix that fits counts."""
 _HOME = os.path.dirname(os.path.dirname(os.path.abspath(tidegate.__file__))) + os.sep
 _LIBRARIES = tuple(
     {os.path.abspath(root) + os.sep for root in (sys.prefix, sys.base_prefix, os.path.dirname(os.__file__))}
@@ -70,7 +70,7 @@ _LIBRARIES = tuple(
 
 
 class Profiler:
-    """Samples the thread ``ident``. ``is_congested()``: it would work if its outputs had room."""
+    """Samples the thread ``ident``. ``is_congested()``: whether the subtask waits for space in its outputs."""
 
     def __init__(self, ident: int, counters: TaskCounters, is_congested: Callable[[], bool]) -> None:
         self._ident = ident
@@ -90,7 +90,7 @@ class Profiler:
             self._thread.join()
 
     def look(self, frame: FrameType | None, passed_ms: float) -> None:
-        """Count the time that passed for what ``frame`` is at."""
+        """Counts the time that passed for the kind of work that ``frame`` belongs to."""
         kind = self._kind_of(frame)
         if kind == WAITS:
             kind = BACKPRESSURED if self._is_congested() else IDLE
@@ -116,7 +116,7 @@ class Profiler:
 
 
 def kind_of_file(name: str) -> str | None:
-    """``None``: a library's, which works for its caller."""
+    """Returns the kind of work of a source file; ``None`` for a library, which works for its caller."""
     if name.startswith(_HOME + "tidegate" + os.sep):
         place = name[len(_HOME) :].replace(os.sep, "/")
         return max((known for known in _PLACES if place.startswith(known[0])), key=lambda known: len(known[0]))[1]

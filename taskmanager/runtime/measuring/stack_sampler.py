@@ -1,4 +1,4 @@
-"""Stacks of the subtask's thread, looked at from another one for a while: what a flame graph is made of.
+"""Samples the stacks of a subtask's thread for a while, for a flame graph.
 
 Nothing is sampled without a request, and then a bounded number of times. Frames outside of the mailbox loop and of what waits for
 its next step (Spark's worker, the start of the process) are left out, since they are the same in every sample.
@@ -16,14 +16,14 @@ from types import FrameType
 LOOP = "tidegate.taskmanager.runtime.subtask"
 """The module whose frames are the outermost that are shown."""
 LAUNCH = "tidegate.taskmanager.runtime.launch"
-"""Outermost frames of an attempt: they drive the loop, and wait between two steps, where no frame of the loop is on the stack."""
+"""The module of an attempt's outermost frames, below which a sample begins when no frame of the loop is on the stack."""
 _ON_CPU = 0.5
-"""Since the last sample the thread computed for more than half of the time."""
+"""Share of the time since the last sample from which the thread counts as computing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """``frames``: outermost first. ``on_cpu``: the thread computed, it did not wait."""
+    """A stack and how often it was sampled. ``frames``: outermost first. ``on_cpu``: the thread was computing, not waiting."""
 
     frames: tuple[str, ...]
     count: int
@@ -33,7 +33,7 @@ class Sampled:
 def sample_stacks(
     ident: int, samples: int, delay_ms: float, depth: int, sleep: Callable[[float], object] = time.sleep
 ) -> list[Sampled]:
-    """Returns the stacks of the thread ``ident``; ends early when that has ended. ``depth``: the innermost frames that are kept."""
+    """Samples the stacks of the thread ``ident``; ends early when the thread has ended. ``depth``: most innermost frames that are kept."""
     found: Counter[tuple[tuple[str, ...], bool]] = Counter()
     if ident not in sys._current_frames():
         return []  # its clock must not be asked for: the system takes the id for an address
@@ -51,7 +51,7 @@ def sample_stacks(
 
 
 def _cpu_clock(ident: int) -> Callable[[], float]:
-    """The processor time of a thread, in seconds. Where the system has no such clock, every thread seems to compute."""
+    """Returns a clock of the processor time of a thread, in seconds. Where the system has none, every thread seems to compute."""
     if not hasattr(time, "pthread_getcpuclockid"):
         return time.perf_counter
     clock = time.pthread_getcpuclockid(ident)

@@ -1,4 +1,4 @@
-"""What a step of the mailbox loop cost its subtask.
+"""Measures what a step of the mailbox loop cost, without the time in which other processes had the processor.
 
 Time in which other processes had the processor is not the step's: on a busy machine it would make slices tiny, and a
 tiny slice costs as much as one of some hundred records. Time in which the step itself waited is its own, if it waited about once
@@ -14,33 +14,32 @@ import time
 from collections import deque
 
 _COUNTS_WAITS = sys.platform.startswith("linux")
-"""Other systems do not report the waits of a single thread; there all time is the step's."""
+"""Whether the waits of a single thread are known. On other systems all elapsed time counts for the step."""
 _MANY = 16
-"""So many waits are no accident, however many records there were."""
+"""A step that waited so often waited by itself, however many records there were."""
 _FEW_RECORDS = 8
-"""A function that calls a service waits for each of them or each few; the interpreter's lock is waited for far less often."""
+"""A step waited by itself if it waited at least once for so many records. Waits for the interpreter's lock are far less frequent."""
 _STEPS = 4
-"""A function that calls a service waits in each of so many steps. Chosen, not measured."""
+"""Number of successive steps that must wait before waits count. Chosen, not measured."""
 _LONG_WAIT_MS = 200.0
-"""Nothing of ours waits for so long; a function that does so once must not be given many records. Chosen, not measured."""
+"""A single wait of this length counts for the step at once. Chosen, not measured."""
 
 
 class StepMeter:
-    """For one thread, which makes all calls."""
+    """Measures the steps of one thread, which makes all calls."""
 
     def __init__(self) -> None:
         self._cpu_ns = 0
         self._waits = 0
         self._waited_ms: deque[float] = deque(maxlen=_STEPS)
-        """For each record of the last steps."""
+        """Time waited for each record, of the last steps."""
 
     def start(self) -> None:
         self._cpu_ns = time.thread_time_ns()
         self._waits = _waits()
 
     def spent_ms(self, records: int, elapsed_ms: float) -> float:
-        """Returns how much of the ``elapsed_ms`` since ``start``, in which this many records were processed, the step
-        itself cost."""
+        """Returns what the step itself cost, of the ``elapsed_ms`` since ``start`` in which so many records were processed."""
         if not _COUNTS_WAITS:
             return elapsed_ms
         waits, computed_ms = _waits() - self._waits, (time.thread_time_ns() - self._cpu_ns) / 1e6
@@ -54,5 +53,5 @@ class StepMeter:
 
 
 def _waits() -> int:
-    """How often the thread gave up the processor to wait."""
+    """Returns how often the thread gave up the processor to wait."""
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw if _COUNTS_WAITS else 0

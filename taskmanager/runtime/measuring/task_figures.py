@@ -1,4 +1,4 @@
-"""Figures of a subtask under Flink's names that are read when metrics are reported, so that they cost nothing in between.
+"""Metrics of a subtask under Flink's names that are computed when metrics are reported.
 
 Flink's network has pools of buffers. Here credit in bytes bounds what is in flight, so the usage of a pool is the share of that bound
 which is queued. A subtask never waits for room inside of a function (it takes no input instead, and serves its mails), so all of its
@@ -23,7 +23,7 @@ Figures = dict[str, Callable[[], float]]
 
 
 class Entered(Protocol):
-    """What came to an operator."""
+    """The records and the watermark that arrived at an operator."""
 
     @property
     def records(self) -> int: ...
@@ -32,7 +32,7 @@ class Entered(Protocol):
 
 
 class Emitted(Protocol):
-    """What an operator emitted on its main output."""
+    """The records and the watermark that an operator emitted on its main output."""
 
     @property
     def records_emitted(self) -> int: ...
@@ -42,7 +42,7 @@ class Emitted(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HeadInput:
-    """What came to the head of a chain, which is what came to the subtask; of a source, what it read."""
+    """The input of the head of a chain, which is the subtask's input; for a source, what it read."""
 
     counters: TaskCounters
 
@@ -56,7 +56,7 @@ class HeadInput:
 
 
 def input_figures(gate: InputGate) -> Figures:
-    """What may be in flight belongs to the channels, so it counts as exclusive buffers, and none are floating."""
+    """Returns the metrics of the input gate. All credit belongs to the channels, so it counts as exclusive buffers, and there are no floating ones."""
     received = gate.received
     return {
         "numBuffersInLocal": lambda: received.local_frames,
@@ -81,7 +81,7 @@ def output_figures(partitions: Sequence[ResultPartition]) -> Figures:
 
 
 def mailbox_figures(mailbox: Mailbox) -> Figures:
-    """Latencies are over the last mails, and 0 before the first one."""
+    """Returns the metrics of the mailbox. Latencies are over the last mails, and 0 before the first one."""
 
     def at(percent: float) -> Callable[[], float]:
         return lambda: percentile(sorted(mailbox.waits_ms), percent) if mailbox.waits_ms else 0.0
@@ -106,13 +106,13 @@ def watch_operator(metrics: Metrics, entered: Entered, output: Emitted, busy_ms:
 
 
 def watch_bytes(metrics: Metrics, counters: TaskCounters, *, is_head: bool, sends: bool) -> None:
-    """The bytes of the channels, at the operators that read from them and write to them; between chained operators there are none."""
+    """Registers the metrics of bytes: those of channels for the operators at their ends, 0 between chained operators."""
     metrics.watch("numBytesIn", (lambda: counters.bytes_in) if is_head else _none)
     metrics.watch("numBytesOut", (lambda: counters.bytes_out) if sends else _none)
 
 
 def watch_sink(metrics: Metrics, entered: Entered) -> None:
-    """For an operator behind which there is no other. A record that cannot be written fails the attempt, and is not counted as an error."""
+    """Registers the sink metrics of an operator without successors. Errors are always 0, since a record that cannot be written fails the attempt."""
     metrics.watch("numRecordsSend", lambda: entered.records)
     metrics.watch("numRecordsSendErrors", _none)
     metrics.watch("numRecordsOutErrors", _none)

@@ -1,1 +1,1 @@
-"""State of a running subtask that clients ask for."""
+"""The queryable state of a running subtask."""

@@ -1,4 +1,4 @@
-"""The state of a subtask that clients may ask for, and what they have asked and not been answered.
+"""The queryable states of a subtask, and the queries of clients that are not answered yet.
 
     mail QueryState ─▶ asked ─▶ after each slice of input, for ``SHARE_MS`` at most ─▶ reply
 
@@ -18,13 +18,13 @@ from tidegate.taskmanager.keyed_state.queryable import QueryableState
 from tidegate.taskmanager.runtime.ports import QueryState
 
 SHARE_MS = 0.5
-"""Chosen, not measured: a tenth of a slice (5 ms), so that look-ups take no more than that share of a busy subtask's time."""
+"""Milliseconds for which queries are answered after a step with input. Chosen, not measured: a tenth of a slice (5 ms)."""
 IDLE_MS = 5.0
-"""As long as a slice, so that look-ups delay a mail no more than records do."""
+"""Milliseconds for which queries are answered while there is no input. As long as a slice, so that they delay a mail no more than records do."""
 
 
 class KvStateRegistry:
-    """Belongs to the subtask's thread. ``register`` tells the JobManager; ``None``: there are no clients."""
+    """The queryable states of a subtask, used from its thread. ``register``: registers a state at the JobManager; ``None``: state cannot be queried."""
 
     def __init__(self, max_parallelism: int, register: Callable[[KvStateInfo], None] | None) -> None:
         self._max_parallelism = max_parallelism
@@ -33,7 +33,7 @@ class KvStateRegistry:
         self._asked: deque[QueryState] = deque()
 
     def publish(self, operator_id: OperatorId, operator: str, state: QueryableState) -> None:
-        """From now on clients may ask for it. Raises ``InvalidJob`` when the job has another one of that name."""
+        """Makes a state queryable. Raises ``InvalidJob`` when the job has another one of that name."""
         self._states[state.name] = state
         if self._register is not None:
             self._register(
@@ -49,11 +49,11 @@ class KvStateRegistry:
             )
 
     def asked(self, question: QueryState) -> None:
-        """It is answered when there is time."""
+        """Queues a query, which is answered when there is time."""
         self._asked.append(question)
 
     def answer_some(self, now_ms: Callable[[], float], *, has_input: bool) -> bool:
-        """Whether there was something to answer."""
+        """Answers queued queries for a limited time. Returns whether there were any."""
         if not self._asked:
             return False
         until_ms = now_ms() + (SHARE_MS if has_input else IDLE_MS)
