@@ -1,4 +1,4 @@
-"""Partitioners, channels and credit-based flow control between two subtasks.
+"""Exchanges between subtasks: partitioners, channels and credit-based flow control.
 
 It touches its bounded queues and sockets, and knows neither operator state nor user code.
 """

@@ -14,22 +14,25 @@ from tidegate.security.sockets import TlsFiles
 
 UNIX = "unix:"
 OWN_HOST = "*"
-"""It stands for the address by which a process reaches its TaskManager, since executors are on other machines."""
+"""The host that stands for the address by which a process reaches its TaskManager, since executors run on other machines."""
 ANY_PORT = range(1)
 _UNIX_PATH_LIMIT = 103
-"""``sun_path`` without its end, on the platform that has the least (macOS)."""
+"""Longest path of a Unix socket, on the platform with the lowest limit (macOS)."""
 _BACKLOG = 4096
-"""Every consumer of a large job may connect at once; the kernel lowers it to its own limit."""
+"""Connections that may wait to be accepted. Every consumer of a large job may connect at once; the kernel lowers this to its own limit."""
 _SILENT_S, _PROBE_S, _PROBES = 5, 2, 5
-"""A silent peer is probed after ``_SILENT_S`` seconds, every ``_PROBE_S`` seconds, and counts as gone after ``_PROBES``
-probes without an answer, where the system lets these be set. Chosen, not measured: 15 s in all."""
+"""When a silent TCP peer counts as gone: it is probed after ``_SILENT_S`` seconds, every ``_PROBE_S`` seconds, until ``_PROBES`` probes had no answer, where
+the system lets these be set. Chosen, not measured: 15 s in all.
+"""
 
 
 def make_listener(
     listen: str, name: str, advertised_host: str, tls: TlsFiles | None = None
 ) -> tuple[socket.socket, str]:
-    """A listening socket and the address to announce. ``listen`` is ``unix:/directory``, or what ``listen_on`` gives. Raises
-    ``ConfigurationError``. ``tls``: for TCP; who can open a Unix socket is known by that."""
+    """Opens a listening socket; returns it with the address to announce. Raises ``ConfigurationError``.
+
+    ``listen``: ``unix:/directory``, or what ``listen_on`` returns. ``tls``: for TCP; a Unix socket is protected by its permissions.
+    """
     try:
         if listen.startswith(UNIX):
             return _listen_unix(listen.removeprefix(UNIX), name)
@@ -40,30 +43,30 @@ def make_listener(
 
 
 def listen_on(host: str, ports: range) -> str:
-    """What a subtask listens on: a host, and the ports of which it takes a free one, if they are not all."""
+    """Returns the text for a host and the ports of which a subtask takes a free one: ``host``, or ``host:first-last`` if not any port is allowed."""
     shown = f"[{host}]" if ":" in host else host
     return host if ports == ANY_PORT else f"{shown}:{ports[0]}-{ports[-1]}"
 
 
 def listen_at(listen: str, own_host: str) -> str:
-    """What a process listens on that reaches its TaskManager by ``own_host``."""
+    """Returns what a process listens on that reaches its TaskManager by ``own_host``, which replaces the host ``*``."""
     return listen_on(own_host, ports_of(listen)) if host_of(listen) == OWN_HOST else listen
 
 
 def ports_of(listen: str) -> range:
-    """The inverse of ``listen_on``."""
+    """Returns the ports of a text that ``listen_on`` made."""
     _, dash, last = listen.rpartition("-")
     first = listen.rpartition("-")[0].rpartition(":")[2]
     return range(int(first), int(last) + 1) if dash and first.isdigit() and last.isdigit() else ANY_PORT
 
 
 def host_of(listen: str) -> str:
-    """The inverse of ``listen_on``."""
+    """Returns the host of a text that ``listen_on`` made."""
     return listen if ports_of(listen) == ANY_PORT else listen.rpartition(":")[0].strip("[]")
 
 
 def make_client(address: str, tls: TlsFiles | None = None) -> tuple[socket.socket, str | tuple[str, int]]:
-    """A non-blocking socket for this address, and what to give to ``connect_ex``. ``tls``: for TCP."""
+    """Makes a non-blocking socket for an address; returns it with the argument of ``connect_ex``. ``tls``: for TCP."""
     if address.startswith(UNIX):
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         target: str | tuple[str, int] = address.removeprefix(UNIX)
@@ -80,12 +83,12 @@ def make_client(address: str, tls: TlsFiles | None = None) -> tuple[socket.socke
 
 
 def is_unix(address: str) -> bool:
-    """Whether it is on this machine, and no packet of the network is needed to reach it."""
+    """Tells whether an address is a Unix socket, and so on this machine."""
     return address.startswith(UNIX)
 
 
 def tune(sock: socket.socket) -> None:
-    """Frames leave at once, and a peer whose machine is gone is noticed."""
+    """Sets options of a data socket: frames are sent at once, and a peer whose machine is gone is noticed."""
     if sock.family in (socket.AF_INET, socket.AF_INET6):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -98,14 +101,15 @@ def tune(sock: socket.socket) -> None:
 
 
 def give_up_in_time(sock: socket.socket) -> None:
-    """A peer whose machine is gone is noticed as soon while something is on its way to it. Not for data: a consumer that takes
-    nothing for as long (backpressure, a function that keeps the interpreter) would count as gone."""
+    """Limits the time for which sent data may stay unacknowledged, so that a peer whose machine is gone is noticed. Not for data connections: a consumer that
+    reads nothing for as long (backpressure) would count as gone.
+    """
     if sock.family in (socket.AF_INET, socket.AF_INET6) and hasattr(socket, "TCP_USER_TIMEOUT"):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, (_SILENT_S + _PROBE_S * _PROBES) * 1000)
 
 
 def remove(address: str) -> None:
-    """The file of a Unix socket; nothing for TCP."""
+    """Removes the file of a Unix socket. Does nothing for TCP."""
     if address.startswith(UNIX):
         with contextlib.suppress(OSError):
             os.unlink(address.removeprefix(UNIX))

@@ -1,4 +1,4 @@
-"""What one channel has in flight for an unaligned checkpoint, collected at the consumer.
+"""Records the in-flight data of one channel for an unaligned checkpoint, at the consumer.
 
     already queued when the snapshot began ─┐
     came afterwards ────────────────────────┴─▶ Recording ─▶ until the barrier of the checkpoint (or what stands for it)
@@ -29,7 +29,7 @@ from tidegate.wire.frames import EncodedBatch, Frame, FrameFlags
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueuedFrame:
-    """A BATCH or EVENT frame with what it takes to read it: its event, or the schema of its batch."""
+    """A queued BATCH or EVENT frame with its decoded event, or the schema of its batch."""
 
     frame: Frame
     event: ChannelEvent | None = None
@@ -48,11 +48,11 @@ class QueuedFrame:
         return bool(self.frame.flags & FrameFlags.PRIORITY)
 
     def is_barrier_of(self, checkpoint_id: int) -> bool:
-        """Its barrier, or the word that none will come."""
+        """Tells whether this is the barrier, or the cancel barrier, of a checkpoint."""
         return isinstance(self.event, (Barrier, CancelBarrier)) and self.event.checkpoint_id == checkpoint_id
 
     def continues(self, other: QueuedFrame) -> bool:
-        """Whether both are batches that may be read as one: batches that carry their own dictionaries may not."""
+        """Tells whether both frames are batches that may be read as one. Batches with their own dictionaries may not."""
         is_stream = (self.frame.flags | other.frame.flags) & FrameFlags.STREAM
         return self.event is None and other.event is None and self.schema is other.schema and not is_stream
 
@@ -65,11 +65,11 @@ class Recording:
     checkpoint_id: int
     items: list[InFlightItem] = field(default_factory=list)
     complete: bool = False
-    """Whether the barrier has come: nothing is added after it."""
+    """Whether the barrier has come, so that nothing is added."""
 
     @staticmethod
     def of(checkpoint_id: int, queue: Iterable[QueuedFrame], place: int | None) -> Recording:
-        """Begins with what is queued. ``place``: where the barrier was on the wire, if it came already."""
+        """Begins a recording with the queued frames. ``place``: sequence number of the barrier's frame, if it came already."""
         recording = Recording(checkpoint_id, complete=place is not None)
         for queued in queue:
             if place is not None and queued.sequence > place:
@@ -94,5 +94,5 @@ def ends_recording(event: ChannelEvent | None, checkpoint_id: int) -> bool:
 
 
 def find_barrier(checkpoint_id: int, queue: Iterable[QueuedFrame]) -> QueuedFrame | None:
-    """The barrier that waits behind data, or the cancel barrier."""
+    """Returns the barrier, or the cancel barrier, of a checkpoint that is queued behind data; ``None`` if there is none."""
     return next((queued for queued in queue if queued.is_barrier_of(checkpoint_id)), None)

@@ -1,4 +1,4 @@
-"""What one subtask received and sent over its channels, counted by frame of records (Flink calls it a buffer)."""
+"""Counts the frames of records that one subtask received (Flink calls a frame a buffer)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class ReceivedFrames:
-    """Written and read by the subtask's thread. Local is what came over a Unix socket, from a subtask of this machine."""
+    """Frames and bytes that a subtask received, used from its thread. Local: over a Unix socket, from a subtask on the same machine."""
 
     local_frames: int = 0
     local_bytes: int = 0

@@ -1,4 +1,4 @@
-"""The consumer's connections: one for each channel. I/O thread only.
+"""The consumer's connections, one for each channel. Used in the I/O thread only. I/O thread only.
 
 connecting ──▶ hello sent ──Accepted──▶ reading ──end of partition──▶ ended (this side closes: all was received)
     │ ▲             │                      └── connection breaks ──▶ SubtaskLost
@@ -27,13 +27,13 @@ from tidegate.wire.channel_messages import Credit, Hello, RefusalCode, Refused, 
 from tidegate.wire.frames import Frame, FrameDecoder, FrameType, OutgoingFrame, make_frame
 
 _FIRST_BACKOFF_MS = 5.0
-"""Chosen, not measured; it doubles up to the one below."""
+"""First wait before another attempt to connect, in milliseconds. It doubles up to ``_MAX_BACKOFF_MS``. Chosen, not measured."""
 _MAX_BACKOFF_MS = 500.0
-"""Chosen, not measured: how late a consumer finds a producer that has begun to listen."""
+"""Longest wait before another attempt to connect, in milliseconds. Chosen, not measured."""
 
 
 class DataClient:
-    """One channel of the gate."""
+    """The connection of one channel to its producer."""
 
     def __init__(
         self,
@@ -63,12 +63,12 @@ class DataClient:
         self._give_up_ms = settings.clock() + settings.connect_timeout_ms
 
     def open(self) -> None:
-        """Begins to connect, and gives up in time."""
+        """Begins to connect; gives up after ``connect_timeout_ms``."""
         self._loop.call_at(self._give_up_ms, self._on_time_up)
         self._connect()
 
     def _connect(self) -> None:
-        """Tries to connect; again later when there is no listener yet."""
+        """Tries to connect, and again later when there is no listener yet."""
         if self._closed:
             return
         try:
@@ -97,7 +97,7 @@ class DataClient:
         self._send(make_frame(FrameType.CREDIT, encode_message(Credit(credit.granted_bytes, credit.consumed_bytes))))
 
     def send_event(self, payload: bytes) -> None:
-        """Against the stream, if the producer still listens."""
+        """Sends an event upstream, if the connection is still open."""
         self._send(make_frame(FrameType.EVENT, payload))
 
     def _send(self, frame: OutgoingFrame) -> None:
@@ -132,7 +132,7 @@ class DataClient:
             self._fail(error)
 
     def _greet(self, framed: FramedSocket) -> None:
-        """Put the handshake, and send what the socket takes."""
+        """Sends the handshake, as far as the socket accepts it now."""
         framed.put(make_frame(FrameType.HELLO, encode_message(self._hello)))
         try:
             self._write()
@@ -179,7 +179,7 @@ class DataClient:
             self._fail(Unreachable(f"{self._name} cannot be reached for {waited_ms:.0f} ms: {self._last_reason}"))
 
     def _broken(self, framed: FramedSocket, error: OSError) -> None:
-        """The socket takes nothing now. What the producer sent before it went, its reason perhaps, is read first."""
+        """Handles a socket that cannot be written to. What the producer sent before, such as the reason, is read first."""
         if isinstance(error, ssl.SSLError):  # there is nothing else that it could have sent
             self._lost(self._why(error))
             return
@@ -193,7 +193,9 @@ class DataClient:
             self._lost(self._why(error))
 
     def _why(self, error: OSError) -> str:
-        """By TLS 1.3 a server sees the certificate of a client when that is done with the handshake; what it says then may be lost with the connection."""
+        """Returns the reason of a lost connection. In TLS 1.3 a server checks the client's certificate after the client's handshake is done, and its answer may
+        be lost with the connection.
+        """
         is_tls = self._framed is not None and isinstance(self._framed.sock, ssl.SSLSocket)
         if is_tls and not self._accepted and not isinstance(error, ssl.SSLError):
             return "it closed the connection before it answered: it refuses our certificate, as its log may say"

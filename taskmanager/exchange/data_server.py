@@ -1,4 +1,4 @@
-"""The producer's connections: accepts, checks the peer, then sends one subpartition as credit allows. I/O thread only.
+"""The producer's connections: accepts consumers, checks them, then sends one subpartition as credit allows. Used in the I/O thread only. I/O thread only.
 
     accepted ──Hello──▶ serving ──end of partition sent, peer closes──▶ done
         │ no Hello in time, wrong token, attempt, edge, ...   └── peer closes before ──▶ the subpartition is gone
@@ -50,25 +50,25 @@ from tidegate.wire.frames import (
 log = logging.getLogger(__name__)
 
 _SEND_BUDGET = 1024 * 1024
-"""Bytes taken out of a subpartition at a time: bytes that are handed to the socket cannot be overtaken."""
+"""Bytes that are taken from a subpartition at a time. Bytes passed to the socket cannot be overtaken."""
 _ACCEPTS = 64
 _ACCEPT_PAUSE_MS = 100.0
-"""Chosen, not measured: the pause when the process has no descriptor left."""
+"""Pause in milliseconds when the process has no descriptor left. Chosen, not measured."""
 
 
 OnTaskEvent = Callable[[int, bytes], None]
-"""Takes the id of the edge whose consumer sent an event, and its payload. Called from the I/O thread."""
+"""Takes an event that a consumer sent upstream: the id of its edge, and the payload. Called from the I/O thread."""
 
 
 def nobody_listens(edge_id: int, payload: bytes) -> None:
-    """For an endpoint whose subtask takes no events of its consumers."""
+    """Ignores an upstream event, for an endpoint whose subtask takes none."""
 
 
 @dataclass(slots=True)
 class ServerCounts:
     accepted: int = 0
     refused: int = 0
-    """Peers that were turned away, whatever the reason."""
+    """Peers that were turned away, for whatever reason."""
 
 
 @dataclass(slots=True)
@@ -78,7 +78,7 @@ class DataServer:
     attempt: AttemptId
     token: str
     outputs: Mapping[tuple[int, int], Subpartition]
-    """By edge id and consumer subtask index."""
+    """Subpartitions by edge id and subtask index of the consumer."""
     on_task_event: OnTaskEvent = nobody_listens
     counts: ServerCounts = field(default_factory=ServerCounts)
     open_handshakes: set[_Peer] = field(default_factory=set)
@@ -110,14 +110,13 @@ class DataServer:
             self.open_handshakes.add(_Peer(self, sock))
 
     def lose(self, reason: str) -> None:
-        """The attempt failed, and what is queued is lost with it: each consumer that still waits for data gets a notice, as far
-        as its socket takes it now."""
+        """Notifies each consumer that still waits for data, as far as its socket accepts it now, that the attempt failed and its queued data is lost."""
         frame = event_frame(ChannelUnavailable(reason))
         for peer in tuple(self.serving):
             peer.lose(frame)
 
     def check(self, hello: Hello) -> Subpartition | Refused:
-        """Who may read what. The token comes first: a stranger learns nothing else."""
+        """Checks a handshake; returns the subpartition that may be read, or the refusal. The token is checked first, so that a stranger learns nothing else."""
         if not hmac.compare_digest(hello.token.encode(), self.token.encode()):
             return Refused(RefusalCode.BAD_TOKEN, "the token is not that of this job")
         if hello.protocol_version != PROTOCOL_VERSION:
@@ -138,7 +137,7 @@ class DataServer:
 
 
 class _Peer:
-    """One accepted connection."""
+    """One accepted connection of a consumer."""
 
     def __init__(self, server: DataServer, sock: socket.socket) -> None:
         self._server = server
@@ -264,7 +263,7 @@ class _Peer:
 
 
 def _is_consumer(hello: Hello) -> bool:
-    """The consumer's attempt is of this job, and of the subtask that it asks for."""
+    """Tells whether the consumer's attempt is of this job, and of the subtask that it asks for."""
     try:
         consumer = parse_attempt_id(hello.consumer)
     except ValueError:

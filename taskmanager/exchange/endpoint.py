@@ -1,4 +1,4 @@
-"""All data connections of one subtask: the server for its outputs, the clients of its inputs, and their I/O thread.
+"""All data connections of one subtask: the server of its outputs, the clients of its inputs, and their I/O thread.
 
     endpoint = DataEndpoint(attempt=..., token=..., listen="unix:/dir" | "host", wakeup=fn)
     partition = endpoint.add_output(...)  ;  gate = endpoint.add_inputs(...)      before start
@@ -29,7 +29,7 @@ from tidegate.wire.channel_messages import Hello, encode_event
 
 
 class DataEndpoint:
-    """Used from the subtask's thread."""
+    """The data connections of one subtask. Used from its thread."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class DataEndpoint:
         self._inputs: list[tuple[int, AttemptId]] = []
         self._channels_from: dict[AttemptId, list[int]] = {}
         self._input_indices: list[int] = []
-        """Says of each channel which input of the head it belongs to."""
+        """The index of the head's input for each channel."""
         self._clients: dict[int, DataClient] = {}
         self._connected = 0
         self._address = ""
@@ -85,7 +85,7 @@ class DataEndpoint:
         return self._gate
 
     def start(self) -> str:
-        """Begins to listen; the address for consumers, empty when there are no outputs. Raises ``ConfigurationError``."""
+        """Begins to listen; returns the address for consumers, empty when there are no outputs. Raises ``ConfigurationError``."""
         if self._subpartitions:
             host = self._settings.advertised_host
             listener, self._address = self._loop.listen(self._listen, str(self._attempt), host)
@@ -94,7 +94,7 @@ class DataEndpoint:
         return self._address
 
     def connect(self, producer: ProducerAddress) -> None:
-        """Opens all channels to this producer; once for each. Failures come out of the gate's ``poll``."""
+        """Opens all channels to a producer, once. Errors are raised by the gate's ``poll``."""
         channels = self._channels_from.get(producer.attempt)
         if channels is None:
             raise UnknownAttempt(f"{producer.attempt} at {producer.address} is no producer of {self._attempt}")
@@ -115,27 +115,27 @@ class DataEndpoint:
             self._loop.call_soon(client.open)
 
     def all_connected(self) -> bool:
-        """Every channel of the gate was accepted by its producer. Raises as ``check``: what broke will not connect."""
+        """Tells whether every channel of the gate was accepted by its producer. Raises as ``check`` does."""
         self.check()
         return self._connected == len(self._inputs)
 
     def check(self) -> None:
-        """Raises when an input or the I/O thread broke: for a subtask that does not poll now, or has no inputs."""
+        """Raises the error of an input or the I/O thread, for a subtask that does not poll now or has no inputs."""
         self._gate.check()
 
     def lose(self, reason: str) -> None:
-        """The attempt failed, and what consumers have not received is lost: they get a notice. ``close`` follows."""
+        """Notifies the consumers that the attempt failed and that what they have not received is lost. ``close`` follows."""
         self._loop.call_soon(lambda: self._server.lose(reason))
 
     def send_task_event(self, event: UserEvent, input_index: int | None) -> None:
-        """Against the stream: once to each producer of this input, or of all. Lost where a connection is closed, or breaks meanwhile."""
+        """Sends an event upstream, once to each producer of this input (``None``: of all). It is lost where a connection is closed or breaks."""
         payload = encode_event(event)
         for channel, index in enumerate(self._input_indices):
             if input_index in (None, index) and channel in self._clients:
                 self._loop.call_soon(partial(self._clients[channel].send_event, payload))
 
     def close(self) -> None:
-        """Ends the I/O thread and all connections; what was not received by a consumer is lost."""
+        """Ends the I/O thread and all connections. What consumers have not received is lost."""
         self._loop.stop()
         self._gate.close()
         self._loop.remove(self._address)

@@ -1,4 +1,5 @@
-"""A non-blocking socket that speaks frames. It never waits: what cannot be written now stays until it can.
+"""A non-blocking socket that sends and receives frames. It never waits: what cannot be written now stays queued. It never waits: what cannot be written now
+stays until it can.
 
 All calls are made by the I/O thread. Batches leave and arrive without a copy in this process.
 """
@@ -14,9 +15,9 @@ from tidegate.security.sockets import TlsSocket
 from tidegate.wire.frames import Frame, FrameDecoder, OutgoingFrame, make_header
 
 _READ_BUDGET = 4 * 1024 * 1024
-"""Bytes taken from one socket before others get their turn."""
+"""Bytes that are read from one socket before others get their turn."""
 _MAX_BUFFERS = 64
-"""Buffers in one system call; every platform takes more (IOV_MAX)."""
+"""Buffers in one system call. Every platform allows more (IOV_MAX)."""
 
 
 class FramedSocket:
@@ -29,7 +30,7 @@ class FramedSocket:
         self._send: Callable[[list[memoryview]], int] = sock.sendmsg
         self._receive: Callable[[list[memoryview]], int] = lambda buffers: sock.recvmsg_into(buffers)[0]
         self._decrypted: Callable[[], int] = lambda: 0
-        """How many bytes TLS has taken from the socket already, of which its readiness says nothing."""
+        """Returns how many bytes TLS has already taken from the socket, which its readiness does not show."""
         if isinstance(sock, TlsSocket):
             self._send, self._receive, self._decrypted = sock.send_buffers, sock.receive_into, sock.pending
 
@@ -38,7 +39,7 @@ class FramedSocket:
         return self._out_bytes
 
     def put(self, frame: OutgoingFrame, backlog_bytes: int = 0) -> None:
-        """Behind everything put before; ``write`` sends it."""
+        """Queues a frame behind all others; ``write`` sends it."""
         header = make_header(frame, self._sequence, backlog_bytes)
         self._sequence += 1
         self._out.append(memoryview(header))
@@ -48,8 +49,11 @@ class FramedSocket:
             self._out_bytes += frame.size_bytes
 
     def write(self) -> bool:
-        """Sends what the socket takes. Returns ``False`` where it has to be called again when the socket takes more, and ``True`` otherwise: all was
-        sent, or by TLS it is the peer's turn, after whose word ``write`` is called as well. Raises ``OSError`` when the connection is gone."""
+        """Sends what the socket accepts. Raises ``OSError`` when the connection is gone.
+
+        Returns ``False`` if it must be called again when the socket accepts more. Returns ``True`` if all was sent, or if TLS has to read from the peer first,
+        after which ``write`` is called as well.
+        """
         while self._out:
             buffers = [self._out[at] for at in range(min(len(self._out), _MAX_BUFFERS))]
             try:
@@ -69,7 +73,7 @@ class FramedSocket:
         return True
 
     def read(self) -> tuple[list[Frame], bool]:
-        """Frames that are there now, and whether the peer closed. Raises ``OSError``, or ``CorruptFrame``."""
+        """Returns the frames that have arrived, and whether the peer closed the connection. Raises ``OSError`` or ``CorruptFrame``."""
         frames: list[Frame] = []
         budget = _READ_BUDGET
         while budget > 0 or self._decrypted():

@@ -1,4 +1,4 @@
-"""The consumer's end: one queue for each channel, filled by the I/O thread and emptied by the subtask's thread.
+"""The input gate: one queue for each channel, filled by the I/O thread and emptied by the subtask's thread.
 
     I/O thread ─▶ on_frames(channel) ─▶ queue ─▶ ready, in turn ─▶ poll: subtask's thread ─▶ credit back to the producer
                         └── event with priority, of any channel ─▶ first in poll, alone in poll_priority
@@ -57,8 +57,9 @@ class _Channel:
         self.credit = ReceiverCredit()
         self.recording: Recording | None = None
         self.overtook: tuple[int, int] | None = None
-        """Checkpoint id and place on the wire of the newest barrier that came with priority, or while it was awaited. One that was overtaken by a newer
-        barrier may come behind it."""
+        """Checkpoint id and frame sequence number of the newest barrier that came with priority, or while its channel was recorded. A barrier that was
+        overtaken by a newer one may come after it.
+        """
         self.blocked = False
         self.is_ready = False
         self.ended = False
@@ -66,7 +67,7 @@ class _Channel:
 
 
 class ChannelInputGate:
-    """``InputGate`` of ``tidegate.taskmanager.exchange.base``."""
+    """Implements ``InputGate`` of ``tidegate.taskmanager.exchange.base``."""
 
     def __init__(
         self,
@@ -75,8 +76,7 @@ class ChannelInputGate:
         wakeup: Callable[[], None],
         send: _CreditSink,
     ) -> None:
-        """``names``: for each channel the index of its input, and what to call it in messages. ``send`` takes a grant
-        for a channel to its producer, from any thread."""
+        """``names``: for each channel the index of its input, and its name in messages. ``send``: sends a channel's grant to its producer, from any thread."""
         self._channels = [_Channel(index, name) for index, name in names]
         self._clock = settings.clock
         self._wakeup = wakeup
@@ -176,7 +176,7 @@ class ChannelInputGate:
         return min(1.0, self._queued_bytes / max(1, self._window_bytes * self._open))
 
     def check(self) -> None:
-        """Raises what ``poll`` would raise, and takes nothing."""
+        """Raises what ``poll`` would raise, without taking anything."""
         if self._failure is not None:
             raise self._failure
 
@@ -193,14 +193,15 @@ class ChannelInputGate:
     # --- I/O thread ---
 
     def open_channel(self, channel: int, *, is_local: bool) -> GrantCredit:
-        """The producer, on this machine or not, accepted: its first credit."""
+        """Opens a channel whose producer has accepted; returns its first credit. ``is_local``: the producer is on this machine."""
         with self._lock:
             self._channels[channel].is_local = is_local
             return self._channels[channel].credit.open(self._window())
 
     def on_frames(self, channel: int, frames: Sequence[Frame]) -> bool:
-        """Whether the end of the partition came with them. Raises ``CorruptFrame`` when credit was overstepped, and
-        ``SubtaskLost`` when the producer says that it lost its data."""
+        """Queues frames that arrived. Returns whether the end of the partition is among them. Raises ``CorruptFrame`` when the producer exceeded its credit,
+        and ``SubtaskLost`` when it reports that its data is lost.
+        """
         grant = None
         with self._lock:
             found = self._channels[channel]
@@ -218,7 +219,7 @@ class ChannelInputGate:
         return ended
 
     def on_failure(self, error: TidegateError) -> None:
-        """The next ``poll`` raises it; the first failure counts."""
+        """Stores an error that the next ``poll`` raises. The first error stays."""
         with self._lock:
             self._failure = self._failure or error
         self._wakeup()

@@ -1,4 +1,4 @@
-"""The one I/O thread of a subtask process: readiness of sockets, calls from other threads, and timers.
+"""The I/O thread of a subtask process: readiness of sockets, calls from other threads, and timers.
 
 Law: nothing here blocks but the one wait in ``select``. A handler that raises breaks its own connection only: handlers
 report errors themselves; whatever they let through is a mistake of ours, reported through ``on_crash``.
@@ -25,11 +25,11 @@ log = logging.getLogger(__name__)
 
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 Handler = Callable[[int], None]
-"""Called with the readiness: READ, WRITE or both."""
+"""Called with the readiness of a socket: READ, WRITE or both."""
 
 
 class EventLoop(Protocol):
-    """All that the exchange has of the world: sockets and their readiness, calls from other threads, and timers."""
+    """Everything outside the process that the exchange uses: sockets and their readiness, calls from other threads, and timers."""
 
     def listen(self, listen: str, name: str, advertised_host: str) -> tuple[socket.socket, str]: ...
 
@@ -55,11 +55,11 @@ class EventLoop(Protocol):
 
 
 OpenLoop = Callable[[str, Clock, Callable[[Exception], None]], EventLoop]
-"""``(name, clock, on_crash)``."""
+"""Makes an event loop: ``(name, clock, on_crash)``."""
 
 
 class IoLoop:
-    """``EventLoop`` with a thread of its own over the sockets of the system."""
+    """Implements ``EventLoop`` by a thread of its own and the system's sockets."""
 
     def __init__(
         self, name: str, clock: Clock, on_crash: Callable[[Exception], None], tls: TlsFiles | None = None
@@ -100,8 +100,7 @@ class IoLoop:
             self._wake()
 
     def stop(self, timeout_s: float = 5.0) -> None:
-        """Ends the thread, after the calls that were made before, and closes what it had registered. Safe to call twice, and
-        without ``start``."""
+        """Ends the thread after the calls that were made before, and closes what it had registered. Safe to call twice, and without ``start``."""
         self._stopping = True
         self._wake()
         if self._thread.is_alive():
@@ -121,7 +120,7 @@ class IoLoop:
         self._selector.modify(sock, interest, handler)
 
     def forget(self, sock: socket.socket) -> None:
-        """Unregisters and closes; a socket that was never registered is closed too."""
+        """Unregisters a socket and closes it. A socket that was never registered is only closed."""
         if sock.fileno() >= 0:
             if sock.fileno() in self._selector.get_map():
                 self._selector.unregister(sock)

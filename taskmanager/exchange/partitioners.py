@@ -1,4 +1,4 @@
-"""How the rows of a batch are dealt to subpartitions (Flink: ``StreamPartitioner`` and its subclasses).
+"""Distributes the rows of a batch to subpartitions (Flink: ``StreamPartitioner`` and its subclasses).
 
     FORWARD GLOBAL    everything to subpartition 0
     BROADCAST         everything to every subpartition (the partition gathers and frames it once)
@@ -29,19 +29,19 @@ from tidegate.records.batch import ArrowBatch, to_wire
 from tidegate.records.keys import hash_keys
 
 Dealt = list[tuple[int, pa.RecordBatch]]
-"""Pieces for subpartitions, none of them empty. The batches are as they travel: with the timestamps."""
+"""Pieces of a batch for subpartitions, none of them empty, in the form in which they are sent: with timestamps."""
 
 _FEW = 4
-"""Up to so many targets it is cheaper to look for each one than to sort."""
+"""Up to this number of targets, selecting the rows of each is cheaper than sorting."""
 
 
 class Dealer(Protocol):
     def deal(self, batch: ArrowBatch, keys: Sequence[Key] | None = None) -> Dealt:
-        """``keys[i]`` is the key of row i, where a key selector made it."""
+        """Distributes the rows of a batch. ``keys[i]``: the key of row i, if a key selector computed it."""
 
 
 def make_dealer(output: OutputDeployment, spec: OutputSpec, producer_index: int) -> Dealer:
-    """The dealer of an outgoing edge. BROADCAST deals to subpartition 0, standing for all."""
+    """Makes the dealer of an outgoing edge. For BROADCAST it deals to subpartition 0, which stands for all."""
     match output.partitioner:
         case Partitioner.FORWARD | Partitioner.GLOBAL | Partitioner.BROADCAST:
             return _ToFirst()
@@ -110,7 +110,7 @@ class _ByKey:
 
 
 class _Told:
-    """The keys are the targets."""
+    """Uses the keys as the targets, for CUSTOM edges."""
 
     def __init__(self, targets: int) -> None:
         self._targets = targets
@@ -142,5 +142,5 @@ def _split(data: pa.RecordBatch, owners: npt.NDArray[np.int32], targets: int) ->
 
 
 def _take(data: pa.RecordBatch, rows: npt.NDArray[np.intp]) -> pa.RecordBatch:
-    """``rows`` are of the batch: there is nothing to check."""
+    """Selects rows of a batch by index, without bounds checks."""
     return pc.take(data, pa.array(rows), boundscheck=False)

@@ -1,4 +1,4 @@
-"""The producer's end of an exchange: deals rows, gathers small pieces, frames them and queues the frames.
+"""The producer's end of an exchange: distributes rows, gathers small pieces, and queues them as frames.
 
     emit ─▶ dealer ─▶ gatherer of lane i ─▶ frames ─▶ subpartition i ─▶ (I/O thread) ─▶ consumer i
 
@@ -27,7 +27,7 @@ from tidegate.wire.frames import BatchEncoder, OutgoingFrame, event_frame
 
 
 class PipelinedResultPartition:
-    """``ResultPartition`` of ``tidegate.taskmanager.exchange.base``, plus ``emit_with_keys``. Used from the subtask's thread."""
+    """Implements ``ResultPartition`` of ``tidegate.taskmanager.exchange.base``, and ``emit_with_keys``. Used from the subtask's thread."""
 
     def __init__(
         self,
@@ -50,15 +50,15 @@ class PipelinedResultPartition:
         self._ended = False
 
     def emit(self, batch: ArrowBatch) -> None:
-        """Raises ``SchemaMismatch`` when a key column is missing, ``UserError`` for a record larger than any frame."""
+        """Distributes the rows of a batch. Raises ``SchemaMismatch`` when a key column is missing, and ``UserError`` for a record larger than any frame."""
         self._deal(batch, None)
 
     def emit_with_keys(self, batch: ArrowBatch, keys: Sequence[Key]) -> None:
-        """As ``emit``, for an edge whose key is a function of the record: ``keys[i]`` is the key of row i."""
+        """Distributes the rows of a batch as ``emit`` does, for an edge whose key is a function of the record: ``keys[i]`` is the key of row i."""
         self._deal(batch, keys)
 
     def broadcast(self, event: ChannelEvent) -> None:
-        """To every subpartition, behind everything emitted before."""
+        """Sends an event to every subpartition, behind everything emitted before."""
         assert not self._ended, f"{event} after the end of edge {self.edge_id}"
         self._ended = isinstance(event, EndOfPartition)
         frame = event_frame(event)
@@ -73,14 +73,14 @@ class PipelinedResultPartition:
             subpartition.push([*frames, frame])
 
     def overtake(self, barrier: Barrier) -> Overtaken:
-        """An unaligned barrier, in front of everything that waits; what it overtook, by consumer subtask."""
+        """Sends an unaligned barrier ahead of all queued data. Returns the data that it overtook, by consumer subtask."""
         assert self.supports_unaligned, f"edge {self.edge_id} forces alignment"
         self.flush()
         frame = event_frame(barrier, priority=True)
         return [(c, s.overtake(frame)) for c, s in zip(self.consumers, self._subpartitions, strict=True)]
 
     def announce(self, barrier: Barrier) -> None:
-        """An aligned barrier that may time out: behind everything, its announcement in front of everything."""
+        """Sends an aligned barrier that may time out, behind all data, and its announcement ahead of all data."""
         assert self.supports_unaligned, f"edge {self.edge_id} forces alignment"
         self.flush()
         frame = event_frame(barrier)
@@ -90,13 +90,15 @@ class PipelinedResultPartition:
             subpartition.push_barrier(barrier.checkpoint_id, frame)
 
     def prioritise(self, barrier: Barrier) -> Overtaken:
-        """The time of an announced barrier is over: where it still waits it overtakes, as ``barrier``, which is unaligned."""
+        """Lets ``barrier``, which is unaligned, overtake queued data in place of the announced one, where that is still queued. Returns the data that it
+        overtook.
+        """
         frame, checkpoint_id = event_frame(barrier, priority=True), barrier.checkpoint_id
         pairs = zip(self.consumers, self._subpartitions, strict=True)
         return [(c, s.prioritise(checkpoint_id, frame)) for c, s in pairs]
 
     def holds(self, checkpoint_id: int) -> bool:
-        """Whether an announced barrier of this checkpoint still waits for some consumer."""
+        """Tells whether the announced barrier of a checkpoint is still queued for some consumer."""
         return any(subpartition.holds(checkpoint_id) for subpartition in self._subpartitions)
 
     def flush(self) -> None:
@@ -123,7 +125,7 @@ class PipelinedResultPartition:
         return sum(lane.sent_frames for lane in self._lanes)
 
     def close(self) -> None:
-        """Drops what was gathered; what is queued is the endpoint's to drop."""
+        """Drops what was gathered. Queued frames are dropped by the endpoint."""
         for lane in self._lanes:
             lane.drop()
 
@@ -135,12 +137,12 @@ class PipelinedResultPartition:
 
 
 class _Lane:
-    """Gathers the pieces for one subpartition (or all, when broadcasting) and frames them."""
+    """Gathers the pieces for one subpartition (for all of them when broadcasting) and frames them."""
 
     def __init__(self, targets: Sequence[Subpartition], settings: ExchangeSettings) -> None:
         self.gathered_bytes = 0
         self.sent_frames = 0
-        """Counts frames of records, once for each target."""
+        """The number of frames of records, counted once for each target."""
         self._targets = targets
         self._settings = settings
         self._encoder = BatchEncoder(checksum=settings.checksum_batches)
@@ -163,7 +165,7 @@ class _Lane:
                 target.push(frames)
 
     def take(self) -> list[OutgoingFrame]:
-        """What was gathered, as frames for all targets."""
+        """Returns what was gathered as frames for all targets, and begins anew."""
         if not self._pieces:
             return []
         batch = self._pieces[0] if len(self._pieces) == 1 else pa.concat_batches(self._pieces)

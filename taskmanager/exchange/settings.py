@@ -1,4 +1,4 @@
-"""What bounds an exchange: sizes in bytes, times in milliseconds. Values, which the composition of a subtask sets."""
+"""The settings of an exchange: sizes in bytes, times in milliseconds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidegate.taskmanager.machines.credit import WindowBounds
 from tidegate.wire.frames import DEFAULT_MAX_PAYLOAD_BYTES
 
 Clock = Callable[[], float]
-"""Monotonic milliseconds."""
+"""Returns monotonic milliseconds."""
 
 
 def monotonic_ms() -> float:
@@ -19,8 +19,9 @@ def monotonic_ms() -> float:
 
 @dataclass(frozen=True, slots=True)
 class ExchangeSettings:
-    """``window`` bounds what is on the way to a consumer and in its gate, ``queue`` what waits in one subpartition;
-    their milliseconds add up to the work that a barrier may find in front of it (50 ms)."""
+    """The settings of one subtask's exchange. ``window`` bounds what is on the way to a consumer and in its gate, ``queue`` what waits in one subpartition;
+    their milliseconds add up to the work that a barrier may find in front of it (50 ms).
+    """
 
     window: WindowBounds = field(default_factory=WindowBounds)
     queue: WindowBounds = field(default_factory=WindowBounds)
@@ -28,16 +29,16 @@ class ExchangeSettings:
     """Small pieces are gathered until they have this many rows, or ``frame_bytes``."""
     frame_bytes: int = 256 * 1024
     cut_bytes: int = 2 * 1024 * 1024
-    """A larger batch leaves in pieces of about this size."""
+    """Bytes from which a batch is sent in pieces of about this size."""
     max_payload_bytes: int = DEFAULT_MAX_PAYLOAD_BYTES
-    """No frame may be larger, not even one with a single record."""
+    """The largest payload of a frame in bytes, also for a frame with a single record."""
     connect_timeout_ms: float = 10_000.0
-    """For how long a producer that cannot be reached is tried again."""
+    """Milliseconds for which connecting to a producer is tried."""
     handshake_timeout_ms: float = 30_000.0
-    """It ends strangers, not consumers: of 128 subtasks that start on two processors some came to speak only after more than five seconds."""
+    """Milliseconds for a handshake. It has to be long: of 128 subtasks that start on two processors some send theirs only after more than five seconds."""
     max_handshakes: int = 1024
-    """Connections that have not proven their token yet."""
+    """Most connections at the same time that have not proven their token."""
     checksum_batches: bool = True
     advertised_host: str = ""
-    """Announced instead of the bind host (TCP only)."""
+    """The host that is announced instead of the one that is bound (TCP only)."""
     clock: Clock = monotonic_ms

@@ -1,4 +1,5 @@
-"""One subpartition: the frames that wait for one consumer. The only thing that the two threads of a producer share.
+"""One subpartition: the frames that wait for one consumer. It is the only object that the two threads of a producer share. The only thing that the two threads
+of a producer share.
 
     subtask's thread: push ─▶ queue ─▶ take: I/O thread           (a lock, held for a few operations only)
 
@@ -27,7 +28,7 @@ class Subpartition:
     def __init__(self, bounds: WindowBounds, clock: Clock, wakeup: Callable[[], None]) -> None:
         self.credit = SenderCredit()
         self.taken_by = ""
-        """Text of the consumer's attempt id (I/O thread)."""
+        """The consumer's attempt id as text, set by the I/O thread; empty before."""
         self._debloater = BufferDebloater(bounds)
         self._clock = clock
         self._wakeup = wakeup
@@ -68,13 +69,13 @@ class Subpartition:
             pump()
 
     def push_barrier(self, checkpoint_id: int, barrier: OutgoingFrame) -> None:
-        """Behind everything, and able to overtake it later: ``holds`` until it leaves."""
+        """Queues a barrier behind all frames that may overtake them later: ``holds`` until it is sent."""
         with self._lock:
             self._held = None if self._gone else (checkpoint_id, barrier)
         self.push([barrier])
 
     def overtake(self, barrier: OutgoingFrame) -> list[OutgoingFrame]:
-        """Put ``barrier`` in front of all that waits; what it overtook, oldest first: BATCH and EVENT frames."""
+        """Puts ``barrier`` ahead of all queued frames. Returns the BATCH and EVENT frames that it overtook, oldest first."""
         with self._lock:
             if self._gone:
                 return []
@@ -86,7 +87,7 @@ class Subpartition:
         return overtaken
 
     def prioritise(self, checkpoint_id: int, barrier: OutgoingFrame) -> list[OutgoingFrame]:
-        """As ``overtake``, for a barrier that waits in the queue, in whose place ``barrier`` goes; nothing if it has left."""
+        """Puts ``barrier`` ahead in place of the queued barrier of a checkpoint. Returns the frames that it overtook; none if that barrier was sent already."""
         with self._lock:
             held = self._held
             if held is None or held[0] != checkpoint_id or self._gone:
@@ -102,7 +103,7 @@ class Subpartition:
         return overtaken
 
     def holds(self, checkpoint_id: int) -> bool:
-        """Whether the barrier of ``push_barrier`` has not left yet."""
+        """Tells whether the barrier of ``push_barrier`` was not sent yet."""
         held = self._held
         return held is not None and held[0] == checkpoint_id
 
@@ -133,18 +134,18 @@ class Subpartition:
 
     @property
     def used_share(self) -> float:
-        """The part of its bound that is queued."""
+        """The part of its bound that is queued: 0 to 1."""
         return min(1.0, self._queued_bytes / max(1, self._limit_bytes))
 
     # --- I/O thread ---
 
     def attach(self, consumer: str, pump: Callable[[], None]) -> None:
-        """``pump()`` is called from the subtask's thread when there is something to take after ``take`` gave nothing."""
+        """Attaches a consumer. ``pump()`` is called from the subtask's thread when there are frames after ``take`` returned none."""
         self.taken_by = consumer
         self._pump = pump
 
     def take(self, limit_bytes: int) -> list[tuple[OutgoingFrame, int]]:
-        """Frames that credit allows to send now, in order, each with the backlog behind it; about ``limit_bytes``."""
+        """Takes frames of about ``limit_bytes`` that credit allows to send now, in order, each with the bytes queued behind it."""
         taken: list[tuple[OutgoingFrame, int]] = []
         total, now_ms, released = 0, self._clock(), False
         with self._lock:
@@ -170,15 +171,14 @@ class Subpartition:
         return taken
 
     def waits_for_credit(self) -> int:
-        """Returns how many bytes wait although the connection is ready, if the consumer does not know of them yet; else
-        0."""
+        """Returns how many bytes wait for credit, if the consumer has not been informed of it yet; otherwise 0."""
         with self._lock:
             if self._queue and not self._may_leave(self._queue[0]) and self.credit.should_ask():
                 return max(self._queued_bytes, 1)
         return 0
 
     def detach(self, *, end_was_sent: bool) -> None:
-        """The consumer closed its connection: after the end of the partition (all was received), or before."""
+        """Detaches the consumer, which closed its connection after the end of the partition (all was received) or before."""
         with self._lock:
             self._pump = None
             self._done = end_was_sent

@@ -1,4 +1,4 @@
-"""State of operators and functions that has no key, files of state, and what every snapshot is made of.
+"""Operator state without keys, state files, and the contracts that every snapshot follows.
 
 It touches its own directory and the store it is given, and knows nothing of network or barriers.
 """

@@ -1,4 +1,4 @@
-"""Contracts of state: what operators use, what the runtime freezes, and what the asynchronous writer writes.
+"""Contracts of state: stores and sources of state files, frozen state, and what an operator restores from.
 
 Laws: ``freeze`` copies nothing and does no I/O. What is frozen never changes: a mutable value that is handed to user
 code while its snapshot is still being written is copied on that access. ``FrozenState.write`` runs in the snapshot
@@ -17,65 +17,72 @@ from tidegate.store.verified_file import PartialFile
 
 
 class SegmentStore(Protocol):
-    """Where one attempt writes the files of one checkpoint. Small contents come back inline
-    (``execution.checkpointing.data-inline-threshold``); files are durable when ``write`` returns."""
+    """Writes the state files of one attempt for one checkpoint. Small contents are returned inline (``execution.checkpointing.data-inline-threshold``); files
+    are durable when ``write`` returns.
+    """
 
     @property
     def written_bytes(self) -> int:
-        """Returns the bytes that were written so far."""
+        """The bytes that were written so far."""
 
     @property
     def compresses(self) -> bool:
-        """State files are to be compressed (``execution.checkpointing.snapshot-compression``)."""
+        """Whether state files are compressed (``execution.checkpointing.snapshot-compression``)."""
 
     def write(self, name_hint: str, parts: Iterable[bytes | memoryview], *, is_shared: bool = False) -> StateHandle:
-        """``parts`` may be a generator: what it yields is on its way to the disk before the next part is made, and may not
-        be changed. ``is_shared``: later checkpoints may name the file too, if this one has a place for such files.
-        Raises ``StorageError``. File names hold the attempt id; ``name_hint`` is only for people. Thread-safe: the states
-        of a subtask's operators are written at the same time."""
+        """Writes a state file; returns its handle. Raises ``StorageError``. Thread-safe, as the states of a subtask's operators are written at the same time.
+
+        ``parts`` may be a generator: each part is written before the next one is made, and must not be changed. ``is_shared``: later checkpoints may name the
+        file too, if this one has a shared directory. File names contain the attempt id; ``name_hint`` is for people only.
+        """
 
 
 class SegmentSource(Protocol):
-    """Where restored state is read from."""
+    """Reads the state files of a restored checkpoint."""
 
     def read(self, handle: StateHandle) -> memoryview:
-        """The bytes, checksum verified. Raises ``CorruptData`` naming the file, or ``StorageError``. Thread-safe: files are read
-        ahead (``read_ahead``)."""
+        """Returns the content of a file, with its checksum verified. Raises ``CorruptData`` naming the file, or ``StorageError``. Thread-safe, since files are
+        read ahead (``read_ahead``).
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorRestore:
-    """The checkpoint that an attempt starts from, as one of its operators sees it."""
+    """The checkpoint that an attempt is restored from, with the state of one operator."""
 
     checkpoint_id: int
     location: str
     """The directory of the checkpoint."""
     operator: RestoredOperator | None
-    """What the operator has in it; ``None``: nothing."""
+    """The operator's state in the checkpoint; ``None``: it has none."""
     segments: SegmentSource
-    """Where that is read from."""
+    """Reads the files of that state."""
 
 
 @runtime_checkable
 class PartialSource(SegmentSource, Protocol):
-    """It also knows how to read parts of a file."""
+    """A source that can also read parts of a file."""
 
     def open(self, handle: StateHandle, directory: str = "") -> PartialFile | None:
-        """The file, held open; ``None`` where only ``read`` is possible. ``directory``: parts that come from elsewhere
-        are kept there; empty: where the system has its temporary files. Raises ``CorruptData`` naming the file, or ``StorageError``. Thread-safe."""
+        """Opens a file for reading parts of it; ``None`` where only ``read`` is possible. Raises ``CorruptData`` naming the file, or ``StorageError``.
+        Thread-safe.
+
+        ``directory``: where parts that come from an object store are kept; empty: the system's directory for temporary files.
+        """
 
 
 class FrozenState(ABC):
-    """References to what an operator's state was at the barrier."""
+    """The state of an operator as it was at the barrier, as references that are not copied."""
 
     @abstractmethod
     def write(self, store: SegmentStore) -> OperatorSnapshot:
-        """Snapshot thread. Raises ``StorageError``."""
+        """Writes the state; returns the operator's part of the snapshot. Runs in the snapshot thread. Raises ``StorageError``."""
 
     def size_limit_bytes(self) -> int | None:
-        """At least what ``write`` writes, where that is little and known; ``None``: unknown. Small states are written by the
-        subtask's thread itself: handing them to another one would take longer."""
+        """Returns an upper bound of the bytes that ``write`` writes; ``None`` if it is not known. Small states are written in the subtask's thread, since
+        passing them to another one would take longer.
+        """
         return None
 
     def release(self) -> None:  # noqa: B027  (optional hook)
-        """Subtask's thread: merge what was written meanwhile, drop the references."""
+        """Drops the references, and merges changes that were made while the state was written. Called in the subtask's thread."""

@@ -1,4 +1,4 @@
-"""Operator state of one user function: what ``CheckpointedFunction`` is given (Flink: ``DefaultOperatorStateBackend.java``).
+"""The operator state of one user function, as ``CheckpointedFunction`` uses it (Flink: ``DefaultOperatorStateBackend.java``).
 
     restored elements ─▶ unclaimed ── asked for by descriptor ─▶ state ── freeze ─▶ one file for each state name
                             └───────────────── not requested ──────────────▶ freeze ─▶ written again as it was
@@ -47,7 +47,7 @@ _KINDS = {
 
 
 class ElementList(ListState[StateValue]):
-    """List and union state."""
+    """List and union state: the elements in memory."""
 
     def __init__(self, elements: Iterable[StateValue]) -> None:
         self.elements = list(elements)
@@ -69,7 +69,7 @@ class ElementList(ListState[StateValue]):
 
 
 class BroadcastEntries(BroadcastState[MapKey, StateValue]):
-    """``entries`` by the canonical forms of their keys."""
+    """Broadcast state in memory. ``entries``: by the canonical forms of their keys."""
 
     def __init__(self, entries: Iterable[tuple[MapKey, StateValue]], keys: MapKeys) -> None:
         self.entries = keys.forms(entries)
@@ -112,7 +112,7 @@ class BroadcastEntries(BroadcastState[MapKey, StateValue]):
 class _Registered:
     mode: StateRedistribution
     type_info: TypeInformation
-    """The type of an element; for broadcast state, of an entry."""
+    """The type of an element; for broadcast state, the type of an entry."""
     state: ElementList | BroadcastEntries
 
     @property
@@ -127,7 +127,7 @@ class _Unclaimed:
 
 
 class FunctionStateBackend(OperatorStateStore):
-    """Used from the subtask's thread."""
+    """The operator state of a user function. Used from the subtask's thread."""
 
     def __init__(self, operator: str, subtask: int) -> None:
         self._operator = operator
@@ -136,7 +136,7 @@ class FunctionStateBackend(OperatorStateStore):
         self._unclaimed: dict[str, _Unclaimed] = {}
 
     def restore(self, restored: RestoredOperator, source: SegmentSource) -> None:
-        """Raises ``CorruptData``, ``StorageError``."""
+        """Reads the restored elements, which stay encoded until the function requests the state. Raises ``CorruptData``, ``StorageError``."""
         for handle, (first, last) in zip(restored.operator, restored.slices, strict=True):
             self._unclaimed_of(handle).parts.append(read_element_table(source, handle, first, last))
 
@@ -166,11 +166,13 @@ class FunctionStateBackend(OperatorStateStore):
         return self._names(lambda mode: mode is StateRedistribution.BROADCAST)
 
     def registered(self) -> dict[str, tuple[StateRedistribution, TypeInformation]]:
-        """What the function has asked for, with the type of an element (of broadcast state: of an entry)."""
+        """Returns the requested states by name, with their kind and the type of an element (for broadcast state, of an entry)."""
         return {name: (found.mode, found.type_info) for name, found in self._states.items()}
 
     def freeze(self) -> FrozenState | None:
-        """Raises ``SchemaMismatch`` naming state and value when an element does not fit, ``NotSerializable``."""
+        """Encodes all elements; returns them as frozen state, ``None`` if there is nothing to write. Raises ``SchemaMismatch`` naming state and value when an
+        element does not fit its type, or ``NotSerializable``.
+        """
         columns = [self._frozen(name, found) for name, found in self._states.items()]
         columns += [self._kept(name, kept) for name, kept in self._unclaimed.items() if self._has_to_keep(kept)]
         written = [c for c in columns if len(c.elements) or c.mode is StateRedistribution.BROADCAST]
@@ -196,7 +198,9 @@ class FunctionStateBackend(OperatorStateStore):
         return found
 
     def _claim(self, name: str, mode: StateRedistribution, type_info: TypeInformation) -> list[StateValue]:
-        """What was restored of it."""
+        """Returns the restored elements of a state that is requested, decoded; empty if there are none. Raises ``SchemaMismatch`` if kind or type
+        do not fit.
+        """
         kept = self._unclaimed.get(name)
         if kept is None:
             return []
@@ -240,7 +244,7 @@ class FunctionStateBackend(OperatorStateStore):
 
 @dataclass(slots=True)
 class FrozenColumn:
-    """One state, encoded."""
+    """The encoded elements of one operator state."""
 
     mode: StateRedistribution
     elements: pa.Array
@@ -262,12 +266,12 @@ class FrozenColumns(FrozenState):
 
 
 def entry_type(descriptor: MapStateDescriptor) -> TypeInformation:
-    """Returns the type of an entry of broadcast state, as an element."""
+    """Returns the type of an entry of broadcast state, a row of ``key`` and ``value``."""
     return RowTypeInfo([descriptor.key_type_info, descriptor.value_type_info], ["key", "value"])
 
 
 def as_declared(table: pa.Table, type_info: TypeInformation, where: str) -> pa.Array:
-    """The column of elements in the declared type, as far as stored fields may change. Raises ``SchemaMismatch``."""
+    """Returns the column of elements in the declared type, as far as stored types may evolve. Raises ``SchemaMismatch``."""
     plan = evolve(table.schema, pa.schema([type_info.arrow_field(ELEMENT)]))
     if isinstance(plan, Refusal):
         raise SchemaMismatch(

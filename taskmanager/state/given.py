@@ -1,4 +1,4 @@
-"""What functions give to list and map state, checked once for all backends.
+"""Checks what functions pass to list and map state, for all backends.
 
 a list, a tuple              ─▶ as it is
 another iterable             ─▶ a list of its elements
@@ -16,7 +16,7 @@ from tidegate.model.values import MapKey, StateValue
 
 
 def elements_of(values: Iterable[StateValue]) -> Sequence[StateValue]:
-    """Returns the elements that a list is to have. Raises ``TypeError``."""
+    """Returns the elements for a list as a sequence. Raises ``TypeError`` if they are not iterable."""
     if isinstance(values, (list, tuple)):
         return values
     if not isinstance(values, Iterable):
@@ -29,8 +29,9 @@ def elements_of(values: Iterable[StateValue]) -> Sequence[StateValue]:
 def items_of(
     values: Mapping[MapKey, StateValue] | Iterable[tuple[MapKey, StateValue]],
 ) -> Mapping[MapKey, StateValue] | Sequence[tuple[MapKey, StateValue]]:
-    """Returns the entries that a map is to have. Raises ``TypeError``, also for the key ``None``, which no checkpoint can hold;
-    ``ValueError`` for what is no pair."""
+    """Returns the entries for a map. Raises ``TypeError`` if they are not iterable or have the key ``None``, and ``ValueError`` for elements that are not
+    pairs.
+    """
     if isinstance(values, Mapping):
         if None in values:
             refuse_no_key(values[None])
@@ -45,5 +46,5 @@ def items_of(
 
 
 def refuse_no_key(value: StateValue) -> NoReturn:
-    """Raises ``TypeError`` for the entry of the key ``None``."""
+    """Raises ``TypeError`` for a map entry with the key ``None``."""
     raise TypeError(f"a map in state has no entry for the key None, which was to be {value!r}")

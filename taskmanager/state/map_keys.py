@@ -1,4 +1,4 @@
-"""Keys of maps as user code gives them, in the type that the map declares and in their canonical form.
+"""Converts the keys of map state from what user code passes to the declared key type and the canonical form.
 
 key ─▶ the map's key type, if it has one: 1.0 of a LONG is 1 ─▶ canonical form ─▶ cells, broadcast state
 """
@@ -31,11 +31,11 @@ _CLASSES: Mapping[BasicType, type] = {
     BasicType.BIG_INT: int,
     BasicType.DOUBLE: float,
 }
-"""Values of these classes come out of a column of the type as they went in, or are refused."""
+"""For each type, the class whose values a column of the type returns unchanged, or refuses."""
 
 
 def comes_back(type_info: TypeInformation) -> Callable[[FieldValue], bool]:
-    """Whether a value comes out of a column of the type as it went in, or is refused. ``False``: perhaps not."""
+    """Returns a function that tells whether a column of the type surely returns a value unchanged, or refuses it."""
     if isinstance(type_info, TupleTypeInfo):
         fields = [comes_back(field) for field in type_info.get_field_types()]
         return lambda value: (
@@ -54,7 +54,7 @@ def _class_of(type_info: TypeInformation) -> type | None:
 
 
 class MapKeys:
-    """``where`` begins messages: operator and state. ``plain``: the classes whose keys are canonical as they are."""
+    """Converts keys of one map state. ``where``: operator and state, for messages. ``plain``: classes whose keys are canonical as they are."""
 
     def __init__(self, key_type: TypeInformation, where: str) -> None:
         self._type = None if isinstance(key_type, PickledBytesTypeInfo) else key_type
@@ -63,7 +63,9 @@ class MapKeys:
         self.plain = (PLAIN if self._type is None else PLAIN & {_class_of(key_type)}) | {EncodedKey}
 
     def form(self, key: MapKey) -> Key:
-        """Raises ``SchemaMismatch`` for a key that does not fit its type, ``InvalidJob`` and ``NotSerializable`` for one that can be none."""
+        """Returns the canonical form of a key. Raises ``SchemaMismatch`` for a key that does not fit its type, and ``InvalidJob`` or ``NotSerializable`` for a
+        value that cannot be a key.
+        """
         if key.__class__ in self.plain:
             return key
         try:
@@ -74,5 +76,5 @@ class MapKeys:
             raise type(error)(f"{self._where}: {error.message}") from error
 
     def forms(self, items: Mapping[MapKey, StateValue] | Iterable[tuple[MapKey, StateValue]]) -> dict[Key, StateValue]:
-        """A map of forms."""
+        """Returns the entries with their keys in canonical form."""
         return {self.form(key): value for key, value in (items.items() if isinstance(items, Mapping) else items)}

@@ -1,4 +1,4 @@
-"""Operator state: elements that belong to a subtask, not to a key.
+"""Operator state of sources and sinks: elements that belong to a subtask, not to a key.
 
     list       split among the subtasks at a restore        (SPLIT)
     union      every subtask sees all elements, and takes its own (UNION)
@@ -33,15 +33,16 @@ from tidegate.taskmanager.state.files.segments import (
 from tidegate.wire.unreadable import UNREADABLE
 
 _FILE_BYTES = 2048
-"""More than an Arrow file needs besides its elements: schema, footer, padding."""
+"""Bytes of an Arrow file besides its elements: an upper bound for schema, footer and padding."""
 _LARGE_BYTES = 64 << 10
-"""An element that is worth a chunk of its own: copying a smaller one costs less than the chunk."""
+"""Bytes from which an element gets a chunk of its own. Copying a smaller one costs less than a chunk."""
 
 
 @dataclass(slots=True)
 class FrozenElements(FrozenState):
-    """Encoded elements of one state. States without elements are written too when ``is_kept_empty``: at a restore,
-    "there was nothing" then differs from "there was no such state"."""
+    """The encoded elements of one state. ``is_kept_empty``: the state is written even without elements, so that a restore can tell an empty state from a
+    missing one.
+    """
 
     operator: str
     state_name: str
@@ -62,7 +63,7 @@ class FrozenElements(FrozenState):
 
 @dataclass(slots=True)
 class FrozenParts(FrozenState):
-    """Several frozen states of one operator as one."""
+    """Several frozen states of one operator, combined."""
 
     parts: list[FrozenState]
 
@@ -89,7 +90,7 @@ def freeze_elements(
     *,
     is_kept_empty: bool = False,
 ) -> FrozenElements:
-    """Raises ``NotSerializable`` naming the element that msgpack does not take."""
+    """Encodes the elements of a state as msgpack. Raises ``NotSerializable`` naming an element that msgpack cannot encode."""
     encoded = []
     for element in elements:
         try:
@@ -104,14 +105,16 @@ def freeze_elements(
 
 @lru_cache(maxsize=256)
 def _described(operator: str, state_name: str, mode: StateRedistribution) -> tuple[StateDescription, pa.Schema]:
-    """Returns description and schema of a state, which are the same for every checkpoint."""
+    """Returns description and schema of a state, which are the same in every checkpoint."""
     kind = {"SPLIT": "list", "UNION": "union", "BROADCAST": "broadcast"}[mode.value]
     about = StateDescription(operator, state_name, kind, {"element": "msgpack"})
     return about, element_schema(pa.field(ELEMENT, pa.binary(), metadata=MSGPACK), about)
 
 
 def _binary(elements: Sequence[bytes]) -> pa.Array | pa.ChunkedArray:
-    """A large one, as what a sink wrote since the last checkpoint, is a chunk of its own, which is not copied."""
+    """Returns elements as a binary array. Large elements, such as what a sink wrote since the last checkpoint, become chunks of their own and are
+    not copied.
+    """
     if elements and all(len(element) < _LARGE_BYTES for element in elements):
         return pa.array(elements, pa.binary())
     chunks: list[pa.Array] = []
@@ -138,8 +141,9 @@ def has_state(restore: OperatorRestore | None, state_name: str) -> bool:
 
 
 def restore_elements(restore: OperatorRestore | None, state_name: str) -> list[StateValue]:
-    """The elements that this subtask was given of one state, in the order of the old subtasks. Tuples come back as
-    lists. Raises ``CorruptData``, ``StorageError``."""
+    """Returns the restored elements of one state of this subtask, in the order of the old subtasks. Tuples become lists. Raises ``CorruptData``,
+    ``StorageError``.
+    """
     found: list[StateValue] = []
     if restore is None or restore.operator is None:
         return found

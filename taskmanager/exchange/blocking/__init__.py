@@ -1,1 +1,1 @@
-"""Exchanges of BATCH jobs: what a subtask sends is stored, by Spark's shuffle, until all of it is there."""
+"""Blocking exchanges of BATCH jobs: the output of a subtask is stored in Spark's shuffle before its consumers run."""

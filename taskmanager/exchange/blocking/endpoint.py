@@ -1,4 +1,4 @@
-"""The exchange of one subtask of a BATCH job, in place of ``tidegate.taskmanager.exchange.endpoint``: no port is opened.
+"""The blocking exchange of one subtask of a BATCH job, in place of ``tidegate.taskmanager.exchange.endpoint``: no port is opened.
 
     outputs ─▶ StoredSubpartition ─▶ StoredExchange ─▶ Spark's shuffle ─▶ StoredInputGate ─▶ inputs
 
@@ -29,11 +29,13 @@ from tidegate.taskmanager.machines.credit import GrantCredit, WindowBounds
 from tidegate.wire.frames import FrameDecoder, OutgoingFrame, make_header
 
 _UNBOUNDED = WindowBounds(1 << 60, 1 << 60, math.inf)
-"""More than any channel carries: the gate holds one block, and credit is not asked for."""
+"""Bounds that are larger than any channel's data: stored exchanges use no credit."""
 
 
 def partition_of(outputs: Sequence[tuple[int, Sequence[int]]], edge_id: int, consumer: int) -> int:
-    """``outputs``: (edge, its consumers' subtasks), in the order of the deployment."""
+    """Returns the number of the stored partition for a consumer of an edge. ``outputs``: (edge, subtask indices of its consumers), in the order of the
+    deployment.
+    """
     before = 0
     for found, consumers in outputs:
         if found == edge_id:
@@ -43,7 +45,7 @@ def partition_of(outputs: Sequence[tuple[int, Sequence[int]]], edge_id: int, con
 
 
 class BlockingEndpoint:
-    """Has the methods of ``DataEndpoint`` that a subtask calls."""
+    """The exchange of one subtask through Spark's shuffle, with the methods of ``DataEndpoint`` that a subtask calls."""
 
     def __init__(
         self, attempt: AttemptId, exchange: StoredExchange, settings: ExchangeSettings, wakeup: Callable[[], None]
@@ -68,24 +70,24 @@ class BlockingEndpoint:
         return self._gate
 
     def start(self) -> str:
-        """No address: no consumer connects."""
+        """Returns an empty address, since no consumer connects."""
         return ""
 
     def connect(self, producer: ProducerAddress) -> None:
-        """Nothing is fetched from a producer."""
+        """Does nothing, since nothing is fetched from a producer."""
 
     def all_connected(self) -> bool:
-        """All that it reads is there, or it would not have been deployed."""
+        """Returns ``True``: a subtask is deployed only after all its input is stored."""
         return True
 
     def check(self) -> None:
-        """Nothing breaks behind the back of the subtask."""
+        """Does nothing, since there is no other thread that could fail."""
 
     def lose(self, reason: str) -> None:
-        """No consumer waits for anything of a failed attempt."""
+        """Does nothing, since no consumer waits for data of a failed attempt."""
 
     def send_task_event(self, event: UserEvent, input_index: int | None) -> None:
-        """It is lost, as over any connection that is closed: its producers have finished."""
+        """Drops the event, since the producers have finished."""
 
     def close(self) -> None:
         if self._gate is not None:
@@ -93,12 +95,12 @@ class BlockingEndpoint:
 
 
 class StoredSubpartition(Subpartition):
-    """What one consumer will read: frames go into the store as they come, and nothing waits."""
+    """The output for one consumer: frames are stored as they come, and nothing is queued."""
 
     def __init__(
         self, settings: ExchangeSettings, exchange: StoredExchange, partition: int, origin: tuple[int, int]
     ) -> None:
-        """``origin``: the edge, and the producer's subtask."""
+        """``origin``: the edge id, and the producer's subtask index."""
         super().__init__(settings.queue, settings.clock, lambda: None)
         self._exchange = exchange
         self._partition = partition
@@ -121,7 +123,7 @@ class StoredSubpartition(Subpartition):
 
 
 class StoredInputGate(ChannelInputGate):
-    """All channels of one subtask, fed by itself: when there is nothing to hand out, the next block is read."""
+    """All channels of one subtask, fed from stored blocks: when there is nothing to return, the next block is read."""
 
     def __init__(self, inputs: Sequence[InputDeployment], blocks: Iterator[bytes], settings: ExchangeSettings) -> None:
         names: list[tuple[int, str]] = []
@@ -139,14 +141,14 @@ class StoredInputGate(ChannelInputGate):
             self.open_channel(channel, is_local=True)
 
     def poll(self, gather_bytes: int = 0) -> tuple[int, ArrowBatch | ChannelEvent | RecordingEnded] | None:
-        """Raises ``OutputLost`` too, when the blocks end before the channels do."""
+        """Returns the next frame, as ``InputGate.poll``. Also raises ``OutputLost`` when the blocks end before the channels do."""
         while True:
             polled = super().poll(gather_bytes)
             if polled is not None or not self._read():
                 return polled
 
     def _read(self) -> bool:
-        """Whether there was another block."""
+        """Reads the next block. Returns whether there was one. Raises ``OutputLost`` when channels have not ended."""
         stored = next(self._blocks, None)
         if stored is None:
             if self._unended:
@@ -163,4 +165,4 @@ class StoredInputGate(ChannelInputGate):
 
 
 def _need_no_credit(channel: int, credit: GrantCredit) -> None:
-    """The producer has finished."""
+    """Does nothing, since the producer has finished."""

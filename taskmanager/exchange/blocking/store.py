@@ -1,4 +1,4 @@
-"""Blocks of frames, as they lie in Spark's shuffle between a producer and its consumers.
+"""The format of the blocks of frames that are stored in Spark's shuffle between a producer and its consumers.
 
     producer ─▶ frames for one consumer ─▶ block ─▶ Spark: partition of that consumer ─▶ blocks of all producers ─▶ consumer
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from tidegate.model.errors import CorruptFrame
 
 NOT_AGAIN = "is not run again by Spark, which lost what it stored: the JobManager decides"
-"""What an attempt says that Spark begins a second time. The TaskManager looks for it in the error of the Spark job."""
+"""Message of an attempt that Spark begins a second time, which is not allowed. The TaskManager looks for it in the error of the Spark job."""
 _ORIGIN = struct.Struct("<II")
 
 
@@ -23,7 +23,7 @@ _ORIGIN = struct.Struct("<II")
 class StoredBlock:
     edge_id: int
     producer: int
-    """The index of its subtask."""
+    """The producer's subtask index."""
     frames: memoryview
 
     @staticmethod
@@ -32,7 +32,7 @@ class StoredBlock:
 
     @staticmethod
     def decode(stored: bytes) -> StoredBlock:
-        """Raises ``CorruptFrame``."""
+        """Reads a block. Raises ``CorruptFrame``."""
         if len(stored) < _ORIGIN.size:
             raise CorruptFrame(f"a stored block has {len(stored)} bytes: fewer than its origin takes")
         edge_id, producer = _ORIGIN.unpack_from(stored)
@@ -40,8 +40,7 @@ class StoredBlock:
 
 
 class StoredExchange:
-    """One attempt's ends of it. ``blocks``: everything that is stored for the attempt; what it stores itself is taken out between
-    two steps, with the number of the partition that it is for."""
+    """The stored data of one attempt. ``blocks``: its input; what it stores itself is taken out between two steps, with the number of the partition."""
 
     def __init__(self, blocks: Iterable[bytes]) -> None:
         self.blocks: Iterator[bytes] = iter(blocks)

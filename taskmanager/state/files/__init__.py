@@ -1,1 +1,1 @@
-"""State files: segments as they are written, copied and read."""
+"""Writes, copies and reads state files."""

@@ -1,4 +1,4 @@
-"""Work that a thread does before it is asked for: files that are read and verified while others are decoded.
+"""A thread that does work before its result is needed, such as reading and verifying files while others are decoded.
 
     want(keys) ─▶ the thread: work(key), one after the other ─▶ take(key): what it returned or raised
 
@@ -18,21 +18,23 @@ V = TypeVar("V")
 
 
 class Ahead(Generic[K, V]):
-    """```want```, ``take`` and ``close`` from one thread. ``name``: of the other, which begins with the first wish and ends when this is closed."""
+    """Runs ``work(key)`` for the wanted keys in a background thread. ``want``, ``take`` and ``close`` are called from one thread. ``name``: of the background
+    thread, which starts with the first ``want`` and ends with ``close``.
+    """
 
     def __init__(self, work: Callable[[K], V], name: str) -> None:
         self._work = work
         self._name = name
         self._changed = threading.Condition()
         self._keys: list[K] = []
-        """What is wanted, in the order in which it is to be done."""
+        """The wanted keys, in the order in which their work is done."""
         self._done: dict[K, Callable[[], V]] = {}
-        """Gives what came of it, or raises that."""
+        """For each key whose work is done, a function that returns its result or raises its error."""
         self._thread: threading.Thread | None = None
         self._is_closed = False
 
     def want(self, keys: Collection[K]) -> None:
-        """Instead of what was wanted before."""
+        """Sets the wanted keys, in place of those before."""
         if self._is_closed or not keys:
             return
         with self._changed:
@@ -44,7 +46,7 @@ class Ahead(Generic[K, V]):
             self._thread.start()
 
     def take(self, key: K) -> V:
-        """Waits for what is wanted. Raises what ``work`` raised for it."""
+        """Waits for a wanted key and returns its result. Raises what ``work`` raised for it."""
         with self._changed:
             assert key in self._keys, f"{key} is not wanted"
             while key not in self._done:
@@ -54,7 +56,7 @@ class Ahead(Generic[K, V]):
         return found()
 
     def close(self, *, waits: bool = False) -> None:
-        """Begins nothing from now on, and drops results. ``waits``: until the work that is under way has ended."""
+        """Begins no more work and drops results. ``waits``: waits for the work that is under way."""
         with self._changed:
             self._is_closed, self._keys = True, []
             self._changed.notify_all()
@@ -79,7 +81,7 @@ class Ahead(Generic[K, V]):
         return lambda: found
 
     def _next(self) -> tuple[K] | None:
-        """Waits for a wish that is not fulfilled; ``None``: there will be none."""
+        """Waits for a wanted key whose work is not done; ``None`` after ``close``."""
         with self._changed:
             while not self._is_closed:
                 for key in self._keys:

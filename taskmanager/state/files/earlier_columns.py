@@ -1,4 +1,5 @@
-"""Stored partials of earlier versions, as they are written now: names inside (``aggregates.names``), and the upper halves of averages of integers of 64 bits.
+"""Converts stored partial aggregates of earlier versions: to the internal column names of ``aggregates.names``, and with the upper halves of averages of 64-bit
+integers.
 
 value.x__sum of the user's sum x__sum   ─▶ value.x__sum__value
 value.x__sum, value.x__count            ─▶ and value.x__high: what is above 32 bits of the sum, which did not leave 64 then
@@ -19,13 +20,15 @@ VALUE_PREFIX = "value."
 
 
 def are_keys(stored: Sequence[str], keys: Sequence[str]) -> bool:
-    """Whether keys that were stored under these names are the job's, by their names inside."""
+    """Tells whether stored key columns are the job's key columns, under their present or their earlier names."""
     return list(stored) == list(keys) or [internal_name(name) for name in stored] == list(keys)
 
 
 def as_written_now(data: pa.RecordBatch, keys: Sequence[str], values: Sequence[str], operator: str) -> pa.RecordBatch:
-    """``data`` has the columns of a file of state. Columns that are not known are left, behind the others, for the caller to judge. Raises
-    ``SchemaMismatch`` where a column is there twice."""
+    """Returns stored partial aggregates in the present format. Unknown columns stay, behind the others, for the caller to judge.
+
+    ``data``: the columns of a state file. Raises ``SchemaMismatch`` where a column occurs twice.
+    """
     there = data.schema.names
     twice = next((name for name in there if there.count(name) > 1), None)
     if twice is not None:

@@ -1,4 +1,4 @@
-"""Whole files by way of their parts: those of an object store come by several requests at once, and lie in a local file then, mapped like those of the disk."""
+"""Reads whole state files in parts: files of an object store are fetched by several requests at once, into a local file that is mapped."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from tidegate.taskmanager.state.base import PartialSource, SegmentSource
 
 
 class InParts:
-    """A ``SegmentSource``. ``directory``: what comes from an object store is kept there, in files without a name."""
+    """A ``SegmentSource`` that fetches whole files in parts. ``directory``: where files from an object store are kept, without a name."""
 
     def __init__(self, source: SegmentSource, directory: str) -> None:
         self._source = source
         self._directory = directory
 
     def read(self, handle: StateHandle) -> memoryview:
-        """As that of the source."""
+        """Returns the content of a file, as the source would."""
         file = self._source.open(handle, self._directory) if isinstance(self._source, PartialSource) else None
         if file is None:
             return self._source.read(handle)

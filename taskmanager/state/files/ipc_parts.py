@@ -1,6 +1,6 @@
-"""What Arrow writes, as the parts of a file: buffers of columns as they are, without a copy into a larger one, unless they are
-small: for each part Arrow calls Python, and it is hashed and written by itself, so the interpreter's lock changes hands three
-times."""
+"""Collects what Arrow writes as parts of a file: large column buffers as they are, without a copy, small ones copied together. Each part costs a call to
+Python, a hash and a write, in which the interpreter's lock changes hands three times.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pyarrow as pa
 from tidegate.store.files import Part
 
 COPIED_BYTES = 1 << 20
-"""Copying a megabyte takes less than handing its buffers over one by one, which costs the lock three times each."""
+"""Files up to this size are copied into one part, which takes less time than passing on their buffers one by one."""
 
 
 class IpcParts(io.RawIOBase):
-    """For ``pa.ipc.new_file``. What was written must not be changed before its parts are used."""
+    """A sink for ``pa.ipc.new_file`` that collects the written buffers. They must not be changed until the parts are used."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,13 +31,13 @@ class IpcParts(io.RawIOBase):
         return len(part)
 
     def drain(self) -> list[Part]:
-        """The parts since the last call, in order."""
+        """Returns the parts that were written since the last call, in order."""
         parts, self._parts = self._parts, []
         return parts
 
 
 def ipc_file(schema: pa.Schema, batches: Sequence[pa.RecordBatch], options: pa.ipc.IpcWriteOptions) -> list[Part]:
-    """A whole Arrow file; in one part up to ``COPIED_BYTES``. Until the parts are used, the batches must not be changed."""
+    """Returns the parts of a complete Arrow file: one part up to ``COPIED_BYTES``. The batches must not be changed until the parts are used."""
     if sum(batch.nbytes for batch in batches) > COPIED_BYTES:
         sink = IpcParts()
         _write(sink, schema, batches, options)

@@ -34,33 +34,34 @@ from tidegate.taskmanager.state.base import PartialSource, SegmentSource, Segmen
 _log = logging.getLogger("tidegate.taskmanager.state")
 _CHECKPOINT = re.compile(r"chk_(\d+)")
 _HELD_BYTES = 64 << 10
-"""A file is not made before there is so much of it, or it is known to be one: most small state travels inline."""
+"""A local copy is created once a file has this many bytes, or is known to be a file: most small state is stored inline."""
 _UNFINISHED = ".inprogress"
 
 
 class LocalCopies:
-    """Local copies of the state files of one subtask; ``directory`` is its own. Except for the stores and sources it
-    makes, it is used from one thread at a time."""
+    """The local copies of one subtask's state files. ``directory``: where they are kept. Except for the stores and sources that it makes, it is used from one
+    thread at a time.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def begin(self, restored_id: int | None) -> None:
-        """A new attempt: of what others left, only the checkpoint that it is restored from is of use."""
+        """Begins an attempt: removes all copies except those of the checkpoint that it is restored from."""
         for checkpoint_id, path in self._kept():
             if checkpoint_id != restored_id:
                 _remove(path)
 
     def store(self, inner: SegmentStore, checkpoint_id: int) -> SegmentStore:
-        """What is written goes to ``inner`` and into the copy."""
+        """Returns a store that writes to ``inner`` and into the copy of a checkpoint."""
         return _CopyingStore(inner, self._path(checkpoint_id))
 
     def source(self, inner: SegmentSource, checkpoint_id: int) -> LocalFirstSource:
-        """Reads the copy of this checkpoint, and what it lacks from ``inner``."""
+        """Returns a source that reads the copy of a checkpoint, and what it lacks from ``inner``."""
         return LocalFirstSource(inner, self._path(checkpoint_id))
 
     def complete(self, checkpoint_id: int, snapshot: SubtaskSnapshot) -> None:
-        """All of it is written: files of older checkpoints that it names belong to its copy too."""
+        """Completes the copy of a checkpoint that was written: links the files of older checkpoints that its snapshot names."""
         names = {_file_name(h) for operator in snapshot.operators.values() for h in operator.handles if h.data is None}
         path = self._path(checkpoint_id)
         older = [place for n, place in self._kept() if n < checkpoint_id]
@@ -72,7 +73,7 @@ class LocalCopies:
                     os.link(found, path / name)
 
     def on_confirmed(self, checkpoint_id: int) -> None:
-        """Only the last confirmed one is kept, and what is newer."""
+        """Removes the copies of checkpoints that are older than the confirmed one."""
         for found, path in self._kept():
             if found < checkpoint_id:
                 _remove(path)
@@ -84,7 +85,7 @@ class LocalCopies:
         return self._directory / f"chk_{checkpoint_id}"
 
     def _kept(self) -> list[tuple[int, Path]]:
-        """Newest first."""
+        """Returns the kept checkpoints with their directories, newest first."""
         try:
             names = os.listdir(self._directory)
         except OSError:
@@ -94,7 +95,7 @@ class LocalCopies:
 
 
 def open_copies(root: str, deployment: TaskDeployment) -> LocalCopies | None:
-    """The copies of the subtask that is deployed, tidied for its attempt; ``None`` when there is no root for them."""
+    """Opens the local copies of the deployed subtask for a new attempt; ``None`` when ``root`` is empty."""
     if not root:
         return None
     copies = LocalCopies(local_directory(Path(root), deployment.allocation_id, deployment.attempt))
@@ -103,7 +104,7 @@ def open_copies(root: str, deployment: TaskDeployment) -> LocalCopies | None:
 
 
 def local_directory(root: Path, allocation_id: AllocationId, attempt: AttemptId) -> Path:
-    """Where a subtask's copies are. Those of a slot allocation go together with it (``allocation_directory``)."""
+    """Returns the directory of a subtask's local copies. It is below that of the slot's allocation (``allocation_directory``), with which it is removed."""
     job, subtask = f"jid_{attempt.job_id}", f"vtx_{attempt.vertex_id}_sti_{attempt.subtask}"
     return allocation_directory(root, allocation_id) / job / subtask
 
@@ -113,7 +114,7 @@ def allocation_directory(root: Path, allocation_id: AllocationId) -> Path:
 
 
 class LocalFirstSource:
-    """``local_reads`` and ``remote_reads`` count files."""
+    """Reads state files from their local copies, and from ``inner`` where there is none. ``local_reads`` and ``remote_reads`` count files."""
 
     def __init__(self, inner: SegmentSource, directory: Path) -> None:
         self._inner = inner
@@ -132,7 +133,7 @@ class LocalFirstSource:
         return self._inner.read(handle)
 
     def open(self, handle: StateHandle, directory: str = "") -> PartialFile | None:
-        """Parts of the copy, or of the file itself where there is none. A block of the copy that is damaged is taken from the file."""
+        """Opens the local copy of a file, or the file itself where there is none. A damaged block of the copy is read from the file."""
         if handle.data is not None or not isinstance(self._inner, PartialSource):
             return None
         path = self._directory / _file_name(handle)
@@ -195,7 +196,7 @@ class _CopyingStore:
 
 
 class _Copy:
-    """One file on its way. What goes wrong here ends the copy, and nothing else."""
+    """The local copy of one file while it is written. An error ends the copy only, not the snapshot."""
 
     def __init__(self, unfinished: Path) -> None:
         self._unfinished = unfinished

@@ -1,4 +1,4 @@
-"""A keyed segment of which only some rows are read: the Arrow file, mapped, its parts verified before they are looked at.
+"""Reads some rows of a keyed segment: the Arrow file is mapped, and its parts are verified before they are used.
 
     open ─▶ footer ─▶ schema, where the batches are │ batch(i): columns without a copy │ need(batch, column, rows) ─▶ verified
 
@@ -30,41 +30,45 @@ BATCH_ROWS = "batch_rows"
 ORDERED = "ordered"
 _MAGIC = b"ARROW1"
 _TAIL = struct.Struct("<i6s")
-"""Length of the footer, and the magic: the end of every Arrow file."""
+"""The end of every Arrow file: length of the footer, and the magic."""
 _BLOCK = struct.Struct("<qi4xq")
-"""``Block`` of Arrow's ``File.fbs``: offset, length of the metadata, length of the body."""
+"""Arrow's ``Block`` (``File.fbs``): offset, length of the metadata, length of the body."""
 _OPENED_AT_ONCE = 16
-"""Files: each takes two or three answers of a store, of some ten milliseconds."""
+"""The number of files that are opened at the same time. Each needs two or three requests to a store, of some ten milliseconds."""
 _KEPT_BATCHES = 256
-"""Batches of a file that are kept at hand, of some hundred: a look-up takes some microseconds less where its batch is known."""
+"""Most batches of a file that are kept open. A look-up takes some microseconds less where its batch is known."""
 _DICTIONARIES, _BATCHES = 2, 3
-"""Fields of ``Footer``."""
+"""Numbers of fields in Arrow's ``Footer``."""
 _HEADER = 2
-"""Field of ``Message``, which is here a ``RecordBatch``."""
+"""Number of the header field in Arrow's ``Message``, which is a ``RecordBatch`` here."""
 _LENGTH, _COMPRESSION = 0, 3
-"""Fields of ``RecordBatch``."""
+"""Numbers of fields in Arrow's ``RecordBatch``."""
 _PREFIX_BYTES = 8
-"""In front of a message: a mark, and its length."""
+"""Bytes in front of a message: a marker and its length."""
 
 
 def even(about: StateDescription, batch_rows: int, *, is_ordered: bool) -> StateDescription:
-    """The description of a file that can be read so: batches of ``batch_rows`` rows but the last. ``is_ordered``: rows of a key group are in the order of
-    the bytes of their entries as the rocksdb backend encodes them."""
+    """Returns the description of a file from which parts can be read: all its batches but the last have ``batch_rows`` rows.
+
+    ``is_ordered``: rows of a key group are in the order of the bytes of their entries, as the RocksDB backend encodes them.
+    """
     ordered = {ORDERED: True} if is_ordered else {}
     return replace(about, more={**about.more, BATCH_ROWS: batch_rows, **ordered})
 
 
 def most_open_files() -> int:
-    """A quarter of what a process may have open: there may be more states, and each has files of its own besides."""
+    """Returns how many files of restored state may be held open: a quarter of what the process may open, as there may be more states, each with files of its
+    own.
+    """
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return sys.maxsize if most == resource.RLIM_INFINITY else most // 4
 
 
 class PartialSegment:
-    """One segment. Thread-safe: it only keeps what is the same for all."""
+    """A keyed segment of which some rows can be read. Thread-safe."""
 
     def __init__(self, file: PartialFile, segment: SegmentHandle) -> None:
-        """Raises ``CorruptData`` naming the file, ``StorageError``."""
+        """Opens the segment's file. Raises ``CorruptData`` naming the file, or ``StorageError``."""
         self.segment = segment
         path = segment.handle.path
         self.name = f"state file {path}" if path else f"inline state '{segment.state_name}'"
@@ -86,12 +90,14 @@ class PartialSegment:
             self._check_rows()
 
     def rows_of(self, group: int) -> tuple[int, int]:
-        """First row of a key group, and the row behind its last."""
+        """Returns the first row of a key group, and the row behind its last."""
         at = group - self.segment.key_groups.start
         return self.segment.offsets[at], self.segment.offsets[at + 1]
 
     def bounds(self) -> list[int] | None:
-        """The rows in front of each batch, and their number; ``None``: parts of it cannot be looked at, since it is compressed or has dictionaries."""
+        """Returns the first row of each batch, followed by the number of rows; ``None`` if no parts can be read, since the file is compressed or has
+        dictionaries.
+        """
         if self._bounds is None and not self._has_dictionaries:
             lengths = [self._length(index) for index in range(len(self._blocks))]
             known = [length for length in lengths if length is not None]
@@ -101,7 +107,7 @@ class PartialSegment:
         return self._bounds
 
     def _length(self, index: int) -> int | None:
-        """Rows of a batch; ``None``: it is compressed."""
+        """Returns the number of rows of a batch; ``None`` if it is compressed."""
         offset, metadata_bytes, _ = self._blocks[index]
         self._file.need(offset, offset + metadata_bytes)
         message = bytes(self._file.content[offset + _PREFIX_BYTES : offset + metadata_bytes])
@@ -114,7 +120,7 @@ class PartialSegment:
             raise self._corrupt(f"the metadata of its batch {index} cannot be read ({error})") from error
 
     def batch(self, index: int) -> pa.RecordBatch:
-        """Its columns are not verified yet."""
+        """Returns a batch whose columns are not verified yet."""
         found = self._batches.get(index)
         if found is None:
             offset, metadata_bytes, _ = self._blocks[index]
@@ -131,7 +137,7 @@ class PartialSegment:
         return found
 
     def need_rows(self, first: int, end: int) -> None:
-        """Reads and verifies all that belongs to these rows at once, and what lies between, where all of it will be looked at."""
+        """Reads and verifies everything that belongs to these rows at once, for when all of it will be used."""
         if first < end:
             begin, (last, metadata_bytes, body_bytes) = (
                 self._blocks[first // self.batch_rows],
@@ -140,14 +146,14 @@ class PartialSegment:
             self._file.need(begin[0], last + metadata_bytes + body_bytes)
 
     def column(self, index: int, name: str, first: int, end: int) -> pa.Array:
-        """The column of a batch, verified from row ``first`` to before ``end``; the other rows must not be looked at."""
+        """Returns a column of a batch, verified for the rows from ``first`` to ``end - 1``; other rows must not be used."""
         batch = self.batch(index)
         array = batch.column(batch.schema.get_field_index(name))
         self._need(array, first, end)
         return array
 
     def slice(self, index: int, first: int, end: int) -> pa.RecordBatch:
-        """Rows of a batch, verified."""
+        """Returns the rows ``first`` to ``end - 1`` of a batch, verified."""
         batch = self.batch(index)
         for array in batch.columns:
             self._need(array, first, end)
@@ -178,7 +184,7 @@ class PartialSegment:
             self._file.need(at + first, at + (buffer.size if end is None else end))
 
     def _footer(self) -> tuple[list[tuple[int, int, int]], int]:
-        """Where the batches are (offset, bytes of metadata, bytes of body), and how many dictionaries there are."""
+        """Returns where the batches are (offset, bytes of metadata, bytes of body), and the number of dictionaries."""
         size = len(self._content)
         self._file.need(max(0, size - _TAIL.size), size)
         length, magic = _TAIL.unpack_from(self._file.content, size - _TAIL.size) if size > _TAIL.size else (0, b"")
@@ -212,8 +218,10 @@ class PartialSegment:
 def opened_parts(
     source: PartialSource, segments: Sequence[SegmentHandle], directory: str
 ) -> list[PartialSegment | None]:
-    """Opens segments, several at once since a store answers late; ``None`` for one whose file can only be read whole. ``directory``: what comes from an object
-    store is kept there. Raises ``CorruptData``, ``StorageError``."""
+    """Opens segments, several at the same time; ``None`` for one whose file can only be read whole. Raises ``CorruptData``, ``StorageError``.
+
+    ``directory``: where parts that come from an object store are kept.
+    """
     with ThreadPoolExecutor(_OPENED_AT_ONCE, "state-open") as pool:
         return list(pool.map(partial(_opened, source, directory), segments))
 
@@ -225,7 +233,7 @@ def _opened(source: PartialSource, directory: str, segment: SegmentHandle) -> Pa
 
 
 def _vector(footer: bytes, field: int) -> list[tuple[int, int, int]]:
-    """A vector of blocks of the flatbuffer ``Footer``."""
+    """Returns the vector of blocks in a field of the flatbuffer ``Footer``."""
     at = _field(footer, _pointed_to(footer, 0), field)
     if not at:
         return []
@@ -235,13 +243,13 @@ def _vector(footer: bytes, field: int) -> list[tuple[int, int, int]]:
 
 
 def _pointed_to(content: bytes, at: int) -> int:
-    """Where the table or vector lies that a flatbuffer refers to from there."""
+    """Returns the position of the table or vector that a flatbuffer refers to at ``at``."""
     (distance,) = struct.unpack_from("<I", content, at)
     return at + int(distance)
 
 
 def _field(content: bytes, table: int, number: int) -> int:
-    """Where a field of a flatbuffer's table lies; 0: it is not there."""
+    """Returns the position of a field of a flatbuffer's table; 0 if the table does not have it."""
     (back,) = struct.unpack_from("<i", content, table)
     (vtable_bytes,) = struct.unpack_from("<H", content, table - back)
     (at,) = struct.unpack_from("<H", content, table - back + 4 + 2 * number) if 4 + 2 * number < vtable_bytes else (0,)

@@ -1,4 +1,4 @@
-"""State files on their way into a restored state: while the rows of one are put in place, the next ones are read and verified.
+"""Reads and verifies the next state files of a restore in the background, while the rows of the current one are loaded.
 
     handles, in the order of their use ─▶ a thread: source.read ─▶ at most AHEAD files wait ─▶ read(handle): the caller's thread
 
@@ -17,19 +17,20 @@ from tidegate.taskmanager.state.base import SegmentSource
 from tidegate.taskmanager.state.files.ahead import Ahead
 
 AHEAD = 2
-"""One file that is there, and one on its way: rows are put in place at a steadier rate than a disk reads."""
+"""Most files that wait, read or being read, besides the one in use."""
 
 
 class ReadAhead:
-    """``with ReadAhead(source, handles) as ahead``: a ``SegmentSource``, for one thread. Handles that were not announced, or are
-    asked for in another order, are read at once. Inline state, and a single file, need no thread and get none."""
+    """A ``SegmentSource`` for one thread that reads announced files ahead: ``with ReadAhead(source, handles) as ahead``. Other handles, or those in another
+    order, are read when needed. Inline state and a single file need no background thread.
+    """
 
     def __init__(self, source: SegmentSource, handles: Iterable[StateHandle]) -> None:
         self._source = source
         self._files = _files(handles)
         self._ahead: Ahead[int, memoryview] = Ahead(lambda index: source.read(self._files[index]), "state-reader")
         self._used = -1
-        """Index of the file in use."""
+        """Index of the file in use; -1 before the first."""
         self._in_use: memoryview | None = None
 
     def __enter__(self) -> ReadAhead:
@@ -44,7 +45,7 @@ class ReadAhead:
         self._in_use = None
 
     def read(self, handle: StateHandle) -> memoryview:
-        """As that of the source. Parts of one file, one behind the other, read it once."""
+        """Returns the content of a file, as the source would. Successive parts of one file read it once."""
         if self._in_use is not None and handle == self._files[self._used]:
             return self._in_use
         index = self._index_of(handle)
@@ -56,7 +57,7 @@ class ReadAhead:
         return self._in_use
 
     def _index_of(self, handle: StateHandle) -> int | None:
-        """Returns the place of a handle among those that were announced and are still to come."""
+        """Returns the index of a handle among the announced ones that are not read yet; ``None`` if it is not among them."""
         if len(self._files) < 2 or handle.data is not None:
             return None
         try:
@@ -66,7 +67,7 @@ class ReadAhead:
 
 
 def in_reading_order(segments: Iterable[SegmentHandle]) -> list[SegmentHandle]:
-    """By level, the lowest first, and parts of one file one behind the other."""
+    """Returns segments in the order in which they are loaded: by level, lowest first, and parts of one file one after the other."""
     found = list(segments)
     first: dict[str, int] = {}
     for index, segment in enumerate(found):

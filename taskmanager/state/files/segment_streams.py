@@ -1,4 +1,4 @@
-"""Keyed segments written batch by batch, for state that does not fit into memory.
+"""Writes keyed segments batch by batch, for state that does not fit into memory.
 
     batches in the order of their key groups ─▶ files of about FILE_BYTES, cut between two key groups ─▶ SegmentHandles
     of each file: Arrow IPC, drained into the store after each batch
@@ -24,11 +24,12 @@ from tidegate.taskmanager.state.files.partial_segment import even
 from tidegate.taskmanager.state.files.segments import KEY_GROUP, Groups, StateDescription, write_options
 
 FILE_BYTES = 64 << 20
-"""A file ends with the key group that makes it so large. A restore waits for its first file and holds some more (``read_ahead``):
-small enough for that, and so large that opening and syncing files is no part of the time that they take."""
+"""Bytes from which a file ends, with the key group that makes it so large. Small enough that a restore does not wait long for its first file (it holds some
+more, ``read_ahead``), and so large that opening and syncing files takes no noticeable part of the time.
+"""
 
 Rows = tuple[Groups, pa.RecordBatch]
-"""Key group of each row, ascending; and the other columns."""
+"""The key group of each row, ascending, and the other columns."""
 
 
 def write_segments(
@@ -42,9 +43,11 @@ def write_segments(
     batch_rows: int = 0,
     is_ordered: bool = False,
 ) -> Iterator[SegmentHandle]:
-    """Segments that have these key groups between them; none at all when there are no batches. All batches have one schema.
-    ``batch_rows``: files are to have batches of so many, so that some rows can be read without the others (``partial_segment``).
-    ``is_ordered``: the rows of each group are in the order of their entries' bytes. Raises ``StorageError``."""
+    """Writes batches as segments that together have these key groups; none if there are no batches. Raises ``StorageError``.
+
+    All batches have one schema, and come in the order of their key groups. ``batch_rows``: rows of each batch in the files, so that some rows can be read
+    without the others (``partial_segment``). ``is_ordered``: the rows of each group are in the order of their entries' bytes.
+    """
     batch_rows = 0 if store.compresses else batch_rows
     about = even(about, batch_rows, is_ordered=is_ordered) if batch_rows else about
     cut = _Cut(batches)
@@ -58,7 +61,7 @@ def write_segments(
 
 
 class _Cut:
-    """Batches in parts of about ``FILE_BYTES``. A batch may be cut in two for that."""
+    """Divides a stream of batches into files of about ``FILE_BYTES``, cut between two key groups. A batch may be divided for that."""
 
     def __init__(self, batches: Iterator[Rows]) -> None:
         self._batches = batches
@@ -66,7 +69,7 @@ class _Cut:
 
     @property
     def next_group(self) -> int | None:
-        """Where the next file begins; ``None`` at the end."""
+        """The first key group of the next file; ``None`` at the end."""
         return None if self._next is None else int(self._next[0][0])
 
     def file(self) -> Iterator[Rows]:
@@ -86,7 +89,7 @@ class _Cut:
 
 
 def _evened(batches: Iterator[Rows], batch_rows: int) -> Iterator[Rows]:
-    """The same rows in batches of ``batch_rows`` but the last."""
+    """Yields the same rows in batches of ``batch_rows`` each, except for the last."""
     waiting: list[Rows] = []
     count = 0
     for rows in batches:
@@ -111,7 +114,7 @@ def _joined(rows: list[Rows]) -> Rows:
 
 
 class _File:
-    """One segment."""
+    """Writes one segment."""
 
     def __init__(self, about: StateDescription, key_groups: KeyGroupRange, level: int = 0) -> None:
         self._about = about
@@ -120,7 +123,7 @@ class _File:
         self._counts: npt.NDArray[np.int64] = np.zeros(key_groups.size, np.int64)
 
     def write(self, store: SegmentStore, batches: Iterator[Rows], is_shared: bool) -> SegmentHandle:
-        """At least one batch."""
+        """Writes the segment from at least one batch; returns its handle."""
         hint = f"{self._about.operator}-{self._about.state_name}"
         handle = store.write(hint, self._parts(batches, write_options(store)), is_shared=is_shared)
         offsets = (0, *(int(end) for end in np.cumsum(self._counts)))

@@ -1,4 +1,4 @@
-"""State on disk: Arrow IPC files that plain pyarrow, DuckDB or Spark can read.
+"""The format of state files: Arrow IPC files that plain pyarrow, DuckDB or Spark can read.
 
 A keyed segment has one row for each entry, sorted by ``key_group``:
 
@@ -33,7 +33,7 @@ from tidegate.taskmanager.state.base import SegmentSource, SegmentStore
 from tidegate.taskmanager.state.files.ipc_parts import ipc_file
 
 FORMAT_VERSION = 1
-"""The version of a state file (docs/state-format.md); a reader refuses a newer one."""
+"""The version of state files (docs/state-format.md). A reader refuses a newer one."""
 KEY_GROUP = "key_group"
 DELETED = "deleted"
 ELEMENT = "element"
@@ -46,14 +46,14 @@ Groups = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class StateDescription:
-    """What the metadata of a file says of its content."""
+    """The description of a state in the metadata of its file."""
 
     operator: str
     state_name: str
     kind: str
     types: Mapping[str, str] = field(default_factory=dict)
     more: JsonObject = field(default_factory=dict)
-    """What only this kind of state says."""
+    """Metadata that only this kind of state has."""
 
     def to_metadata(self) -> dict[bytes, bytes]:
         content = {
@@ -77,7 +77,10 @@ def write_keyed(
     *,
     is_shared: bool = False,
 ) -> SegmentHandle:
-    """``groups[i]`` is the key group of row i of ``data``, which has no such column yet. Raises ``StorageError``."""
+    """Writes keyed state as a segment; returns its handle. ``groups[i]`` is the key group of row i of ``data``, which has no such column yet.
+
+    Raises ``StorageError``, and ``InternalError`` for a key group that is not in ``key_groups``.
+    """
     if len(groups) and not (key_groups.start <= int(groups.min()) and int(groups.max()) <= key_groups.end):
         raise InternalError(
             f"operator '{about.operator}', state '{about.state_name}': a key of groups {int(groups.min())} to "
@@ -96,7 +99,7 @@ def write_keyed(
 
 
 def by_key_group(data: pa.RecordBatch, groups: Groups) -> tuple[pa.RecordBatch, Groups]:
-    """The rows in the order of their key groups; those of one group stay in theirs."""
+    """Returns the rows sorted by key group, and the sorted groups. Rows of one group keep their order."""
     if bool((groups[1:] >= groups[:-1]).all()):
         return data, groups
     order = np.argsort(groups.astype(np.uint16), kind="stable")  # a radix sort: there are at most 2**15 groups
@@ -104,8 +107,7 @@ def by_key_group(data: pa.RecordBatch, groups: Groups) -> tuple[pa.RecordBatch, 
 
 
 def element_schema(field: pa.Field, about: StateDescription) -> pa.Schema:
-    """Returns the schema of operator state: ``field`` is the column ``element``, of a type or binary (pickled or
-    msgpack, as its metadata says)."""
+    """Returns the schema of operator state. ``field``: the column ``element``, of a type or binary (pickled or msgpack, as its metadata says)."""
     return pa.schema([field], metadata=about.to_metadata())
 
 
@@ -116,7 +118,7 @@ def write_elements(
     mode: StateRedistribution,
     about: StateDescription,
 ) -> OperatorStateHandle:
-    """Operator state. ``schema``: its ``element_schema``. Raises ``StorageError``."""
+    """Writes operator state; returns its handle. ``schema``: its ``element_schema``. Raises ``StorageError``."""
     chunks = elements.chunks if isinstance(elements, pa.ChunkedArray) else [elements]
     batches = [pa.RecordBatch.from_arrays([chunk], schema=schema) for chunk in chunks]
     handle = store.write(f"{about.operator}-{about.state_name}", ipc_file(schema, batches, write_options(store)))
@@ -124,7 +126,7 @@ def write_elements(
 
 
 def read_keyed(source: SegmentSource, segment: SegmentHandle, wanted: KeyGroupRange) -> tuple[Groups, pa.RecordBatch]:
-    """The rows of the key groups in both ranges: their groups, and the other columns. Raises ``CorruptData``."""
+    """Reads the rows of the key groups that are in the segment and wanted: returns their groups, and the other columns. Raises ``CorruptData``."""
     both = segment.key_groups.intersect(wanted)
     name = _name_of(segment.handle, segment.state_name)
     table = _from_ipc(source.read(segment.handle), name)
@@ -139,7 +141,7 @@ def read_keyed(source: SegmentSource, segment: SegmentHandle, wanted: KeyGroupRa
 def read_keyed_batches(
     source: SegmentSource, segment: SegmentHandle, wanted: KeyGroupRange
 ) -> Iterator[tuple[Groups, pa.RecordBatch]]:
-    """As ``read_keyed``, batch by batch as they lie in the file, without joining them. Raises ``CorruptData``."""
+    """Reads rows as ``read_keyed`` does, batch by batch as they are in the file. Raises ``CorruptData``."""
     both = segment.key_groups.intersect(wanted)
     name = _name_of(segment.handle, segment.state_name)
     if both.size == 0 or len(segment.offsets) != segment.key_groups.size + 1:
@@ -159,13 +161,14 @@ def read_keyed_batches(
 
 
 def read_elements(source: SegmentSource, state: OperatorStateHandle, first: int, last: int) -> list[bytes]:
-    """Binary elements ``first`` to ``last - 1``. Raises ``CorruptData``."""
+    """Reads the binary elements ``first`` to ``last - 1`` of operator state. Raises ``CorruptData``."""
     return list(read_element_table(source, state, first, last).column(ELEMENT).to_pylist())
 
 
 def read_element_table(source: SegmentSource, state: OperatorStateHandle, first: int, last: int) -> pa.Table:
-    """Elements ``first`` to ``last - 1`` as the one column ``element``, with the metadata of the file. Raises
-    ``CorruptData``."""
+    """Reads the elements ``first`` to ``last - 1`` of operator state as a table with the column ``element`` and the metadata of the file. Raises
+    ``CorruptData``.
+    """
     name = _name_of(state.handle, state.state_name)
     table = _from_ipc(source.read(state.handle), name)
     if table.schema.names != [ELEMENT] or table.num_rows != state.elements:
@@ -177,7 +180,7 @@ def read_element_table(source: SegmentSource, state: OperatorStateHandle, first:
 
 
 def _check_rows(segment: SegmentHandle, table: pa.Table, name: str) -> None:
-    """The index of a segment may leave rows out that others speak of, but not speak of rows that are not there."""
+    """Raises ``CorruptData`` when a segment's index refers to rows that the file does not have. It may leave out rows that other handles refer to."""
     is_whole = len(segment.offsets) == segment.key_groups.size + 1
     if not is_whole or segment.offsets[-1] > table.num_rows or bool((np.diff((0, *segment.offsets)) < 0).any()):
         raise CorruptData(
@@ -189,7 +192,9 @@ def _check_rows(segment: SegmentHandle, table: pa.Table, name: str) -> None:
 
 
 def _check_groups(groups: Groups, segment: SegmentHandle, both: KeyGroupRange, row: int, name: str) -> None:
-    """``groups`` are those of the rows from ``row`` on, counted from the first of ``both``."""
+    """Raises ``CorruptData`` when rows are not of the key groups that the segment's index says. ``groups``: those of the rows from ``row`` on, counted from the
+    first row of ``both``.
+    """
     at = both.start - segment.key_groups.start
     bounds = np.array(segment.offsets[at : at + 1 + both.size]) - segment.offsets[at]
     here = np.diff(np.clip(bounds, row, row + len(groups)))
@@ -206,7 +211,7 @@ def _rows_of(segment: SegmentHandle, both: KeyGroupRange) -> tuple[int, int]:
 
 
 def write_options(store: SegmentStore) -> pa.ipc.IpcWriteOptions:
-    """LZ4, where it is asked for: every reader of Arrow knows it, and it takes less time than most disks."""
+    """Returns the options to write a state file: LZ4 if files are compressed, since every reader of Arrow knows it and it takes less time than most disks."""
     return pa.ipc.IpcWriteOptions(compression="lz4" if store.compresses else None)
 
 
@@ -232,7 +237,7 @@ def _name_of(handle: StateHandle, state_name: str) -> str:
 
 
 def metadata_of(schema: pa.Schema) -> JsonObject:
-    """The JSON object in a state file's metadata; empty when there is none."""
+    """Returns the JSON object in a state file's metadata; empty when there is none."""
     content = (schema.metadata or {}).get(METADATA_KEY)
     found: JsonObject = json.loads(content) if content else {}
     return found

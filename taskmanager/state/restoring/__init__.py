@@ -1,1 +1,1 @@
-"""State that was restored and stays in the files of its checkpoint until it is asked for, or loaded: one protocol for all kinds of state."""
+"""Restored state that stays in the files of its checkpoint until it is needed or loaded, behind one interface for all kinds of state."""

@@ -1,4 +1,4 @@
-"""The files of a restored state, by key group: held open and mapped, verified before they are looked at.
+"""The files of a restored state by key group: held open and mapped, and verified before they are used.
 
 group ─▶ its segments, the lowest level first ─▶ slices: some rows at a time, checked to be of that group
 """
@@ -21,7 +21,7 @@ from tidegate.taskmanager.state.files.segments import KEY_GROUP
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Rows ``first`` to ``end - 1`` of a batch, all of one key group."""
+    """The rows ``first`` to ``end - 1`` of a batch, all of one key group."""
 
     part: PartialSegment
     batch: int
@@ -30,24 +30,24 @@ class Slice:
 
 
 class RestoredFiles:
-    """``parts``: whose batches are even. Immutable, any thread."""
+    """The files of one restored state. ``parts``: segments whose batches are even. Immutable and thread-safe."""
 
     def __init__(self, parts: Sequence[PartialSegment]) -> None:
         self._parts = sorted(parts, key=lambda part: part.segment.level)
 
     def of(self, group: int) -> list[PartialSegment]:
-        """Returns the segments that may have rows of a key group, the lowest level first."""
+        """Returns the segments that may have rows of a key group, lowest level first."""
         return [part for part in self._parts if part.segment.key_groups.start <= group <= part.segment.key_groups.end]
 
     def rows_of(self, owned: KeyGroupRange) -> dict[int, int]:
-        """Returns the rows of each owned key group, in all levels."""
+        """Returns the number of rows of each owned key group, in all levels."""
         found = {}
         for group in range(owned.start, owned.end + 1):
             found[group] = sum(end - first for first, end in (part.rows_of(group) for part in self.of(group)))
         return found
 
     def need(self, group: int) -> None:
-        """Reads and verifies all that there is of a key group. Raises ``CorruptData``, ``StorageError``."""
+        """Reads and verifies all rows of a key group. Raises ``CorruptData``, ``StorageError``."""
         for part in self.of(group):
             part.need_rows(*part.rows_of(group))
 
@@ -63,7 +63,7 @@ def slices(part: PartialSegment, group: int, most_rows: int) -> Iterator[Slice]:
 
 
 def read_slice(found: Slice, group: int) -> pa.RecordBatch:
-    """Without its key group. Raises ``CorruptData`` that names the file, ``StorageError``."""
+    """Returns the rows of a slice without the key group column. Raises ``CorruptData`` naming the file, or ``StorageError``."""
     data = found.part.slice(found.batch, found.first, found.end)
     if not (data.column(KEY_GROUP).to_numpy() == group).all():
         raise CorruptData(
@@ -73,16 +73,18 @@ def read_slice(found: Slice, group: int) -> pa.RecordBatch:
 
 
 def can_be_opened(source: SegmentSource, segments: Sequence[SegmentHandle]) -> TypeGuard[PartialSource]:
-    """Whether parts of the files can be read, and all of them be open at once."""
+    """Tells whether parts of the files can be read, and all files can be open at once."""
     return isinstance(source, PartialSource) and sum(s.handle.data is None for s in segments) <= most_open_files()
 
 
 def opened_for_parts(
     segments: Sequence[SegmentHandle], source: SegmentSource, directory: str, fits: Callable[[PartialSegment], bool]
 ) -> list[PartialSegment] | None:
-    """Opens the files of a state; ``None`` where they must be read at once: the source gives whole files only, they are compressed, of an older version,
-    or not as ``fits`` says, so few that they travel inline, or too many. ``directory``: what comes from an object store is kept there. Raises
-    ``CorruptData``, ``StorageError``."""
+    """Opens the files of a restored state to read parts of them; ``None`` where the state must be read at once. Raises ``CorruptData``, ``StorageError``.
+
+    It must be read at once when the source gives whole files only, or when files are compressed, of an older version, not as ``fits`` says, all inline, or too
+    many. ``directory``: where parts that come from an object store are kept.
+    """
     if not can_be_opened(source, segments) or all(segment.handle.data is not None for segment in segments):
         return None
     opened = opened_parts(source, segments, directory)

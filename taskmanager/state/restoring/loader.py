@@ -1,4 +1,4 @@
-"""Restored key groups on their way into a state, step by step, while a thread reads and verifies those that come next.
+"""Loads restored key groups into a state step by step, while a thread reads and verifies the next ones.
 
     KeyGroupLoading: which group ─▶ chunks(group) ─▶ put(group, chunk) ... ─▶ loaded(group)
                  └─▶ a thread: need(group) of the next ones
@@ -15,29 +15,31 @@ from tidegate.taskmanager.machines.state.loading import KeyGroupLoading
 from tidegate.taskmanager.state.files.ahead import Ahead
 
 AHEAD = 2
-"""Key groups. 10 GB in 128 of them are 80 MB each: what is read ahead stays in the system's cache until it is used."""
+"""The number of key groups that are read ahead. With 10 GB in 128 groups each has 80 MB, which the system caches until it is used."""
 
 Chunk = TypeVar("Chunk")
 
 
 class GroupSource(Protocol[Chunk]):
-    """A kind of state. All but ``need`` are called in the subtask's thread."""
+    """A kind of restored state, read by key group. All methods but ``need`` are called in the subtask's thread."""
 
     def need(self, group: int) -> None:
-        """Reads and verifies all that the files have of a key group. Any thread. Raises ``CorruptData``, ``StorageError``."""
+        """Reads and verifies all rows of a key group. May be called in any thread. Raises ``CorruptData``, ``StorageError``."""
 
     def chunks(self, group: int) -> Iterator[Chunk]:
-        """Yields it, as much at a time as takes some milliseconds. Raises ``CorruptData``, ``StorageError``."""
+        """Yields the rows of a key group, as many at a time as take some milliseconds to load. Raises ``CorruptData``, ``StorageError``."""
 
     def put(self, group: int, chunk: Chunk) -> int:
-        """Puts it in place, where nothing newer is. Returns the rows of the files that it was."""
+        """Loads rows into the state, except where it has newer ones. Returns the number of rows of the files that were used up."""
 
     def loaded(self, group: int) -> None:
-        """All of the group is in place."""
+        """Notes that all rows of the key group are loaded."""
 
 
 class GroupLoader(Generic[Chunk]):
-    """``rows``: of each key group, in the files. ``is_ascending``: as in ``KeyGroupLoading``. ``step_rows``: a step goes on until so many rows are in place."""
+    """Loads the key groups of one state. ``rows``: in the files, by key group. ``is_ascending``: as in ``KeyGroupLoading``. ``step_rows``: rows that one step
+    loads at least.
+    """
 
     def __init__(
         self, source: GroupSource[Chunk], rows: Mapping[int, int], *, is_ascending: bool = False, step_rows: int = 1
@@ -48,7 +50,7 @@ class GroupLoader(Generic[Chunk]):
         self._walks: dict[int, Iterator[Chunk]] = {}
         self._ahead: Ahead[int, None] = Ahead(source.need, "state-ahead")
         self.left: Mapping[int, int] = self._loading.left
-        """The key groups that are not loaded, and how many rows the files have of each."""
+        """The rows in the files of each key group that is not loaded."""
 
     @property
     def rows_left(self) -> int:
@@ -56,15 +58,15 @@ class GroupLoader(Generic[Chunk]):
 
     @property
     def next_group(self) -> int | None:
-        """The one that the next step begins with; ``None``: all are loaded."""
+        """The key group with which the next step begins; ``None`` when all are loaded."""
         return self._loading.next()
 
     def waits(self, group: int, rows: int) -> None:
-        """So many more rows would be processed sooner if a group were loaded."""
+        """Notes that so many more rows wait for a key group to be loaded."""
         self._loading.waits(group, rows)
 
     def load_some(self) -> None:
-        """A step. Raises what the source raises."""
+        """Does one step of loading. Raises what the source raises."""
         rows = 0
         while rows < self._step_rows and (group := self._loading.next()) is not None:
             if self._loading.begin(group):
@@ -72,7 +74,7 @@ class GroupLoader(Generic[Chunk]):
             rows += max(self.advance(group), 1)
 
     def advance(self, group: int) -> int:
-        """Puts the next chunk of a group in place that is not loaded. Returns the rows of the files that it was."""
+        """Loads the next rows of a key group that is not loaded. Returns the number of rows of the files that were used up."""
         walk = self._walks.get(group)
         if walk is None:
             walk = self._walks[group] = self._source.chunks(group)
@@ -89,15 +91,15 @@ class GroupLoader(Generic[Chunk]):
         return rows
 
     def load(self, group: int) -> None:
-        """All that is left of a group, now."""
+        """Loads the rest of a key group."""
         while group in self.left:
             self.advance(group)
 
     def settle(self) -> None:
-        """Loads everything."""
+        """Loads everything that is left."""
         while self.left:
             self.load_some()
 
     def close(self) -> None:
-        """Nothing is read ahead from now on."""
+        """Ends reading ahead."""
         self._ahead.close()

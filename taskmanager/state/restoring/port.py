@@ -1,4 +1,4 @@
-"""What an operator has of state that was restored and is not loaded yet: one interface, whatever the state is made of.
+"""The interface to restored state that is not loaded yet, the same for all kinds of state.
 
     restore ─▶ RestoredPart ── find ──────▶ what the files have of one thing, which is read and verified for it alone
                             ├─ load_some ─▶ a step of some milliseconds, beside the records
@@ -25,30 +25,30 @@ Found = TypeVar("Found", covariant=True)
 
 
 class RestoredPart(ABC, Generic[Wanted, Found]):
-    """One state of one subtask. Subtask's thread. Every method raises ``CorruptData`` that names the file, ``StorageError``."""
+    """A restored state of one subtask, used in its thread. Every method raises ``CorruptData`` naming the file, or ``StorageError``."""
 
     @property
     @abstractmethod
     def is_done(self) -> bool:
-        """All of it is loaded."""
+        """Whether all of the state is loaded."""
 
     @property
     @abstractmethod
     def rows_left(self) -> int:
-        """Returns how many rows of the files are not loaded, those of older levels too."""
+        """The number of rows in the files that are not loaded, those of older levels included."""
 
     @abstractmethod
     def find(self, group: int, wanted: Wanted) -> Found:
-        """What there is of one thing of a key group; no more than that is read where its place in the files is known."""
+        """Returns what the files have of one key, timer or window of a key group. No more than that is read where its place in the files is known."""
 
     @abstractmethod
     def load_some(self) -> None:
-        """A step of some milliseconds. Does nothing when all is loaded."""
+        """Loads some of the state, for some milliseconds. Does nothing when all is loaded."""
 
     @abstractmethod
     def settle(self) -> None:
-        """Loads all that is left."""
+        """Loads all of the state that is left."""
 
     @abstractmethod
     def close(self) -> None:
-        """The subtask ends, or all is loaded. A second call changes nothing."""
+        """Ends loading, since the subtask ends or all is loaded. A second call changes nothing."""
