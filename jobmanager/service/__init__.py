@@ -1,4 +1,4 @@
-"""The asyncio side of the JobManager: composition root, gRPC servicer, TaskManager client, journal, metrics.
+"""The asyncio side of the JobManager: the process, its gRPC and REST servers, TaskManager clients, storage and metrics.
 
-It touches its inbox, RPC and the journal, and the state of a machine only through `on()`.
+It performs all I/O; the state of a machine changes only through `on()`.
 """

@@ -1,6 +1,6 @@
-"""The JobManager process: what is started, in which order. No decisions here.
+"""Starts the services of a JobManager process, in this order:
 
-blob store -> storage pool -> dispatcher, slot manager, job masters (one machine) -> jobs of before -> REST endpoint -> gRPC service
+blob store -> storage pool -> dispatcher, slot manager, job masters (one machine) -> recovered jobs -> REST endpoint -> gRPC service
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ STORAGE_THREADS = 4  # chosen, not measured: calls of the storage wait for disks
 
 
 class Listening(NamedTuple):
-    """Where a JobManager that is up can be reached."""
+    """The ports of a started JobManager and the term in which it leads."""
 
     rpc_port: int
     rest_port: int
@@ -48,7 +48,7 @@ class Listening(NamedTuple):
 
 
 async def start_services(configuration: Configuration, services: Services, shutdown: Shutdown) -> Listening:
-    """Bring everything up; what was started stands in ``services``, also when this raises ``TidegateError`` or ``StandbyEnded``."""
+    """Starts all services. What was started is in ``services``, also when this raises ``TidegateError`` or ``StandbyEnded``."""
     configuration = with_process_limit(configuration)
     working = make_working_directory("jm", configuration)
     services.started(f"working directory: {working.directory}", working.remove)

@@ -1,4 +1,4 @@
-"""The JobManager's heart as a service: the machine, its driver, and what carries out its commands.
+"""The core of the JobManager service: runs the machine on events, and carries out its commands.
 
 servicers ─ post(event) ─▶ Driver ─▶ JobManagerMachine ─▶ commands ─┬▶ outbox of a TaskManager ─▶ CallAnswered
                                                                     ├▶ CheckpointFiles ─▶ LocationCreated, ...
@@ -75,7 +75,7 @@ _LEVELS = {"DEBUG": logging.DEBUG, "INFO": logging.INFO, "WARN": logging.WARNING
 
 
 class JobManagerCore:
-    """One life of a JobManager. Everything belongs to the loop's thread."""
+    """Runs the JobManager's machine for one term of leadership. Belongs to the loop's thread."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class JobManagerCore:
         connect: Callable[[str, Transport], Link] = dial,
     ) -> None:
         self.is_deposed = False
-        """Another JobManager leads: what this one knows is not shown."""
+        """Whether another JobManager leads; nothing that this one knows is shown then."""
         self.generation = availability.generation
         self.configuration = configuration
         self.machine = Dispatcher(configuration.to_strings())
@@ -105,7 +105,7 @@ class JobManagerCore:
         self._may_commit.set()
         self._attempt_notes = AttemptNotes(availability.jobs)
         self.loss_grace_ms = configuration.get(RuntimeOptions.LOSS_GRACE) if availability.store is not None else 0
-        """For so long subtasks go on without this JobManager."""
+        """How long subtasks go on without this JobManager after it is lost."""
         self.transport, self._connect = transport_of(configuration), connect
         self._confirm_retry_ms = configuration.get(RuntimeOptions.CONFIRM_RETRY_INTERVAL)
         self._driver: Driver[Event, cmd.Command] = Driver(self.machine, self._execute, on_fatal, journal=_journal)
@@ -114,41 +114,45 @@ class JobManagerCore:
         self._files = CheckpointFiles(storage, pool, self.post, timeout_ms, self._jobs, self._inline_state.hold)
         self._pasts = Pasts(availability.store, pool, self._past_of)
         self.on_worker: Callable[[cmd.StartWorker | cmd.StopWorker], None] = lambda _: None
-        """Starts and stops TaskManagers. By default nothing does: they are started by hand."""
+        """Starts and stops TaskManagers. By default it does nothing: they are started by hand."""
         self.on_terminated: Callable[[JobId], None] = lambda _: None
-        """Told of each job that is over."""
+        """Called for each job that has ended and whose checkpoints are settled."""
         self.on_deposed: Callable[[], None] = lambda: None
-        """Called when another JobManager leads: what is open to watch this one ends."""
+        """Called when another JobManager leads: open streams to clients end."""
         self.on_asked: Callable[[], None] = lambda: None
-        """Called when a client changed something, by whichever protocol, and again when the change was done: cached
-        responses are outdated then."""
+        """Called when a client changes something, by whichever protocol, and again when the change is done: cached responses
+        are outdated then.
+        """
         self._sessions: dict[TaskManagerId, str] = {}
         self._outboxes: dict[tuple[TaskManagerId, str], TaskManagerOutbox] = {}
         self._probes: dict[tuple[TaskManagerId, str], asyncio.Task[None]] = {}
-        """For each session whose connection broke: the task that looks whether the TaskManager's port is still open."""
+        """For each session whose connection broke: the task that checks whether the TaskManager's port is still open."""
         self._closing: set[asyncio.Task[None]] = set()
         self.post(GenerationStarted(self.generation, secrets.randbits(63)))
 
     def post(self, event: Event) -> None:
-        """Give an event to the machine; its commands are carried out before this returns, unless it is busy."""
+        """Gives an event to the machine; its commands are carried out before this returns, unless it is handling another event."""
         self._driver.post(event)
         if _changes_a_job(event):
             self.on_asked()
 
     async def ask(self, asked: Asked) -> None:
-        """What a client wants of a job; this JobManager or the next one does it. Raises ``Unreachable`` once another one leads."""
+        """Makes a client's request durable and passes it to the machine; the next JobManager carries it out if this one is lost.
+
+        Raises ``Unreachable`` once another one leads.
+        """
         await self._asked.keep(asked)
         self.post(asked)
 
     async def place_of_client(self, location: str) -> ClientPlace:
-        """The place to use for one that a client named. Raises ``Misuse`` where that may not be."""
+        """Resolves a location that a client named. Raises ``Misuse`` when clients may not use it."""
         return await self._pool.submit(partial(self._storage.place_of_client, location))
 
     def submit(self, submitted: JobSubmitted, directories: JobDirectories) -> None:
         self._begin(submitted, submitted.graph.job_id, directories)
 
     def recover(self, recovered: JobRecovered, directories: JobDirectories) -> None:
-        """A job of an earlier JobManager."""
+        """Goes on with a job of an earlier JobManager."""
         self._asked.went_on(recovered.asked)
         if recovered.past is not None:
             job_id = recovered.submitted.graph.job_id
@@ -174,12 +178,12 @@ class JobManagerCore:
         return self._endings.is_known(job_id)
 
     def configuration_of(self, job_id: JobId) -> Mapping[str, str] | None:
-        """That of a job which is not forgotten, as it was submitted."""
+        """Returns the configuration with which a job was submitted; ``None`` for an unknown job."""
         graph = self.machine.graph_of(job_id)
         return None if graph is None else graph.configuration
 
     def session_opened(self, task_manager_id: TaskManagerId, session: str, address: str) -> None:
-        """From now on commands for this TaskManager go to this session. Again with the same session: no-op."""
+        """Sends commands for this TaskManager to this session from now on. No-op for the same session."""
         self._sessions[task_manager_id] = session
         if (task_manager_id, session) not in self._outboxes:
             self._outboxes[task_manager_id, session] = TaskManagerOutbox(
@@ -193,14 +197,17 @@ class JobManagerCore:
             )
 
     def session_alive(self, task_manager_id: TaskManagerId, session: str) -> None:
-        """It obeys this JobManager from now on: what waited for that goes out."""
+        """Sends the commands that waited for the TaskManager, because it accepts this JobManager now."""
         self._stop_probe(task_manager_id, session)
         outbox = self._outboxes.get((task_manager_id, session))
         if outbox is not None:
             outbox.open()
 
     def session_broken(self, task_manager_id: TaskManagerId, session: str, reason: str, *, is_over: bool) -> None:
-        """Its heartbeat stream ended. ``is_over``: its process ends as well. Otherwise that is found out while it may come back."""
+        """Handles the end of a TaskManager's heartbeat stream.
+
+        ``is_over``: its process ends as well. Otherwise its port is probed until it reconnects or the process is found to be gone.
+        """
         self._stop_probe(task_manager_id, session)
         outbox = self._outboxes.get((task_manager_id, session))
         if outbox is not None:
@@ -222,7 +229,7 @@ class JobManagerCore:
             probing.cancel()
 
     def registered(self, event: TaskManagerRegistered, figures: Sequence[TaskMetrics | None]) -> None:
-        """A TaskManager, with what runs there, or ended there, and what was measured of each; its session is open."""
+        """Passes on the registration of a TaskManager, with the metrics of each attempt that runs or ended there."""
         for report, metrics in zip(event.attempts, figures, strict=True):
             if self.machine.awaits_attempts(report.attempt.job_id):
                 self.attempts.reported(report.attempt)
@@ -236,25 +243,27 @@ class JobManagerCore:
         return self._sessions.get(task_manager_id) == session
 
     def refusal(self) -> TidegateError | None:
-        """What every call is answered with once another JobManager leads: clients and TaskManagers look for that one."""
+        """Returns the error that answers every call once another JobManager leads; otherwise ``None``."""
         return Unreachable("this JobManager leads no more: another one does") if self.is_deposed else None
 
     async def suspend(self) -> None:
-        """Stops deciding: what TaskManagers and clients do while this process ends is not a failure of jobs that the
-        next JobManager goes on with. Jobs that are over are finished with first: their checkpoints go, and the archive takes them."""
+        """Stops the machine before the process ends, so that what follows does not count as failures of jobs.
+
+        The next JobManager goes on with the jobs. Waits for the cleanup of jobs that have ended.
+        """
         await self._endings.wait_clean(CLEANING_LIMIT_S)
         self._driver.stop()
         await self._pasts.flush()
 
     def pause(self) -> None:
-        """No confirm leaves until ``resume``: the store that says who leads does not answer."""
+        """Holds back confirms until ``resume``, because the store of the election does not answer."""
         self._may_commit.clear()
 
     def resume(self) -> None:
         self._may_commit.set()
 
     def depose(self, reason: str) -> None:
-        """Ends this life at once, since another JobManager leads: nothing is sent or shown after this."""
+        """Stops at once, because another JobManager leads: nothing is sent or shown after this."""
         del reason
         self.is_deposed = True
         self._driver.stop()
@@ -265,7 +274,7 @@ class JobManagerCore:
         self.on_deposed()
 
     async def close(self) -> None:
-        """Stops handling messages; TaskManagers see their streams end and stop what they run."""
+        """Stops handling messages and closes all connections; TaskManagers then stop what they run."""
         self._driver.stop()
         self._pasts.stop()
         self.streams.close_all("the JobManager is shutting down")
@@ -349,11 +358,11 @@ class JobManagerCore:
         self._send(command, self._inline_state.reading_of(command), permit)
 
     def is_told(self, job_id: JobId) -> bool:
-        """The job is over, and its result is durable: from here on no JobManager runs it again."""
+        """Tells whether the job has ended and its result is durable, so that no JobManager runs it again."""
         return self._endings.is_durable(job_id)
 
     def _keep_result(self, job_id: JobId) -> None:
-        """Keeps the result before the end of a job is reported."""
+        """Starts to write the result of a terminal job; its end is reported once that is durable."""
         state = self.machine.state_of(job_id)
         if state is not None and state.is_terminal:
             self._endings.keep_result(job_id, state)
@@ -363,7 +372,7 @@ class JobManagerCore:
         self.on_asked()
 
     async def _write_shape(self, command: cmd.WriteShape) -> None:
-        """Nothing of the shape is deployed before the machine hears that it is there."""
+        """Stores the parallelism of a job; the machine deploys nothing of it before it gets ``ShapeWritten``."""
         error: ErrorInfo | None = None
         try:
             await self._jobs.note_shape(command.job_id, command.shape)
@@ -402,14 +411,14 @@ class JobManagerCore:
             self._finishing(outbox.close())
 
     def _finishing(self, work: Coroutine[None, None, None]) -> None:
-        """The end waits for it."""
+        """Runs a coroutine that ``close`` waits for."""
         task = asyncio.create_task(work)
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
 
 def _changes_a_job(event: Event) -> bool:
-    """By a user. A checkpoint that was asked for changes nothing until it is over."""
+    """Tells whether the event is a user's change of a job. A requested checkpoint changes nothing until it is complete."""
     match event:
         case SnapshotRequested():
             return event.snapshot_type is not SnapshotType.CHECKPOINT

@@ -1,5 +1,7 @@
-"""Makes faults on purpose: where a subtask or a TaskManager is the place, that TaskManager is asked; slow and full storage is this
-process's own and that of subtasks. Keeps the last ones. There is none unless the JobManager was started with ``--allow-faults``."""
+"""Injects faults for tests: into subtasks and TaskManagers through the TaskManager, into storage in this process and in subtasks.
+
+Keeps the last ones for display. Available only if the JobManager was started with ``--allow-faults``.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,9 @@ from tidegate.pb.taskmanager_pb2_grpc import TaskManagerFaultsStub
 from tidegate.wire.convert import error_from_pb
 
 KEPT = 100
-"""Chosen, not measured: more than are made by hand in a day."""
+"""How many injected faults are remembered. Chosen, not measured: more than are made by hand in a day."""
 TIMEOUT_S = 10.0
-"""Flink's default of ``pekko.ask.timeout``."""
+"""The timeout of a call to a TaskManager, in seconds: Flink's default of ``pekko.ask.timeout``."""
 
 _log = logging.getLogger(__name__)
 
@@ -86,7 +88,7 @@ class FaultMaker:
         return made
 
     async def _kill(self, asked: AskedFault) -> tuple[tuple[JobId, ...], str]:
-        """A subtask, or the executor of Spark that it runs in."""
+        """Kills a subtask, or the Spark executor in which it runs."""
         job, name, attempt = self._subtask(asked)
         task_manager, text = self._task_manager(attempt.task_manager_id or ""), str(attempt.attempt)
         if asked.kind is FaultKind.KILL_SUBTASK:
@@ -97,7 +99,7 @@ class FaultMaker:
         return self._running(task_manager.task_manager_id), f"the executor of {name} was killed {where}"
 
     async def _spoil_state(self, asked: AskedFault) -> tuple[tuple[JobId, ...], str]:
-        """For the subtasks of a TaskManager that is named, or for all of them and this process."""
+        """Makes storage slow or full for the subtasks of the named TaskManager, or for all subtasks and the JobManager."""
         is_full, fault = asked.kind is FaultKind.FULL_STATE, SubtaskFault(for_ms=asked.for_ms)
         if is_full:
             fault.full_state = True
@@ -122,7 +124,7 @@ class FaultMaker:
         return self._running(), _of_state(asked, "the JobManager and all subtasks")
 
     def _subtask(self, asked: AskedFault) -> tuple[JobView, str, AttemptView]:
-        """The job, and what the subtask is called and does."""
+        """Returns the job, the name and the current attempt of the subtask. Raises ``UnknownJob`` or ``Misuse``."""
         job = None if asked.job_id is None else self._views.job(asked.job_id)
         if job is None:
             raise UnknownJob(f"job {asked.job_id or ''} is not known; `tidegate list` shows those that are")
@@ -135,7 +137,7 @@ class FaultMaker:
         return job, name, attempt
 
     def _place(self, asked: AskedFault) -> TaskManagerView:
-        """The TaskManager that is named, that of the subtask that is named, or the only one."""
+        """Returns the named TaskManager, that of the named subtask, or the only one."""
         if not asked.task_manager and asked.job_id is not None:
             return self._task_manager(self._subtask(asked)[2].task_manager_id or "")
         return self._task_manager(asked.task_manager)
@@ -150,7 +152,7 @@ class FaultMaker:
         raise Misuse(f"TaskManager {text!r} is not one of those that are registered: {names}")
 
     def _running(self, on: TaskManagerId | None = None) -> tuple[JobId, ...]:
-        """Jobs that run, of those with a subtask on that TaskManager where one is named."""
+        """Returns the jobs that are not terminal; with ``on`` only those with a subtask on that TaskManager."""
         return tuple(
             job.job_id
             for job in self._views.jobs()
@@ -195,7 +197,7 @@ def _lag(asked: AskedFault, what: str) -> str:
 
 
 def vertex_named(job: JobView, text: str) -> VertexView:
-    """By id, name or part of the name. Raises ``Misuse`` when there is none or more than one."""
+    """Finds a vertex by id, name or part of the name. Raises ``Misuse`` when there is none or more than one."""
     exact = [vertex for vertex in job.vertices if text in (vertex.vertex_id, vertex.name)]
     wanted = text.casefold()
     same = [vertex for vertex in job.vertices if wanted in (vertex.vertex_id, vertex.name.casefold())]
@@ -207,7 +209,7 @@ def vertex_named(job: JobView, text: str) -> VertexView:
 
 
 async def send_fault(transport: Transport, address: str, request: pb.InjectFaultRequest) -> None:
-    """Has a TaskManager make a fault. Raises ``TidegateError``: it does not answer, or refuses."""
+    """Asks a TaskManager to inject a fault. Raises ``TidegateError`` when it does not answer or refuses."""
     channel = open_channel(address, transport)
     try:
         answer = await call(TaskManagerFaultsStub(channel).InjectFault(request, timeout=TIMEOUT_S), address)

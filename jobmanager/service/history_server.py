@@ -1,4 +1,4 @@
-"""The history server: jobs that have ended, from their archives, at the paths of their JobManager's REST API (``HistoryServer.java``).
+"""The history server: serves archives of jobs that have ended at the REST paths of their JobManager (``HistoryServer.java``).
 
 directories of archives ─every refresh interval─▶ History ─▶ /jobs/overview, /applications/overview, /jobs/:jobid/...
 """
@@ -39,7 +39,7 @@ from tidegate.store.job_archives import JobArchives
 
 AnswerOf = Callable[[web.Request], Awaitable[web.StreamResponse]]
 ALL = -1
-"""Flink's value of `historyserver.archive.retained-jobs` for no limit."""
+"""The value of `historyserver.archive.retained-jobs` for no limit, as in Flink."""
 _ABOUT_JOBS = ("config", "jobs", "applications")
 _JSON = {"content-type": "application/json; charset=UTF-8"}
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Jobs that are over</title>
@@ -50,7 +50,7 @@ _log = logging.getLogger("historyserver")
 
 
 class HistoryServer:
-    """Reads only. ``admission``: ``None`` where there are no users."""
+    """Answers requests about archived jobs; changes nothing. ``admission``: ``None`` when there are no users."""
 
     def __init__(self, configuration: Configuration, history: History, admission: RestAdmission | None) -> None:
         self._admission = admission
@@ -89,8 +89,10 @@ class HistoryServer:
         return response
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
-        """Files of the dashboard say nothing of jobs. What else there is, asks for the role that the same path of a JobManager has. Raises ``RestError`` 401
-        or 403."""
+        """Answers a request. Files of the dashboard need no role; all else needs the role of that path in a JobManager.
+
+        Raises ``RestError`` 401 or 403.
+        """
         path = plain_path(request.rel_url.raw_path)
         name = path.removeprefix("/") or INDEX
         if self._dashboard is not None and name.partition("/")[0] not in _ABOUT_JOBS and self._dashboard.has(name):
@@ -138,12 +140,12 @@ class HistoryServer:
 
 
 def run(configuration: Configuration, on_ready: Callable[[int], None] = lambda _: None) -> int:
-    """Serve until a signal. Raises ``TidegateError`` when it cannot start."""
+    """Runs a history server until a signal. Raises ``TidegateError`` when it cannot start."""
     return asyncio.run(serve(configuration, on_ready))
 
 
 async def serve(configuration: Configuration, on_ready: Callable[[int], None]) -> int:
-    """Serves on a running loop until it is shut down. The exit code is 0."""
+    """Runs a history server on a running loop until it is shut down; returns the exit code, 0."""
     services, shutdown = Services(), Shutdown()
     shutdown.catch_signals()
     try:
@@ -156,7 +158,10 @@ async def serve(configuration: Configuration, on_ready: Callable[[int], None]) -
 
 
 async def start_history_server(configuration: Configuration, services: Services) -> int:
-    """The port. Raises ``ConfigurationError`` without directories, ``ExternalError`` when the port cannot be had."""
+    """Starts a history server; returns its port.
+
+    Raises ``ConfigurationError`` without directories, ``ExternalError`` when it cannot bind the port.
+    """
     option = configuration.get
     directories = option(HistoryOptions.DIRECTORIES)
     if not directories:

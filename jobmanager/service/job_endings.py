@@ -1,8 +1,8 @@
-"""`JobEndings`: the jobs of one life of a JobManager, and how far each that is over has been finished with.
+"""`JobEndings`: how far the end of each job is settled: result, report, cleanup.
 
     begun ─▶ over: its result is being kept ─▶ durable: its end is reported ─▶ clean: nothing of it is under way ─▶ forgotten
 
-The result is kept before the end is reported, so that no JobManager runs a job again after clients have seen its end.
+The result is stored before the end is reported, so that no JobManager runs a job again after clients have seen its end.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _log = logging.getLogger("jobmanager")
 
 
 class JobEndings:
-    """``on_durable`` is called once for each job whose result is durable."""
+    """Stores the results of ended jobs and cleans up. ``on_durable`` is called once for each job whose result is durable."""
 
     def __init__(self, jobs: Jobs, blobs: BlobStore, on_durable: Callable[[JobId], None]) -> None:
         self._jobs = jobs
@@ -31,41 +31,41 @@ class JobEndings:
         self._on_durable = on_durable
         self._begun: set[JobId] = set()
         self._keeping: dict[JobId, asyncio.Task[None]] = {}
-        """Jobs that are over, with the task that keeps the result of each."""
+        """Ended jobs, with the task that stores the result of each."""
         self._durable: set[JobId] = set()
         self._clean: dict[JobId, asyncio.Event] = {}
-        """Jobs that are over; set when nothing of them is under way."""
+        """Ended jobs, with an event that is set when no work for them is in progress."""
 
     def begin(self, job_id: JobId) -> None:
-        """A job is submitted, or goes on in this life."""
+        """Notes that a job runs under this JobManager."""
         self._begun.add(job_id)
 
     def is_known(self, job_id: JobId) -> bool:
-        """Tells whether the job has begun in this life."""
+        """Tells whether the job was submitted to or recovered by this JobManager."""
         return job_id in self._begun
 
     def keep_result(self, job_id: JobId, state: JobState) -> None:
-        """Begins to keep the result of a job that is over. Again: no-op."""
+        """Starts to store the result of an ended job. Idempotent."""
         if job_id not in self._keeping:
             self._clean[job_id] = asyncio.Event()
             self._keeping[job_id] = asyncio.create_task(self._keep(job_id, state), name=f"result-{job_id}")
 
     def is_durable(self, job_id: JobId) -> bool:
-        """Tells whether the job is over and its result durable: from here on no JobManager runs it again."""
+        """Tells whether the job has ended and its result is durable, so that no JobManager runs it again."""
         return job_id in self._durable
 
     async def is_ended(self, job_id: JobId) -> bool:
-        """As ``is_durable``, after waiting for a result that is being kept."""
+        """Waits for a result that is being stored; returns the same as ``is_durable``."""
         if job_id in self._keeping:
             await asyncio.wait([self._keeping[job_id]])
         return job_id in self._durable
 
     def cleaned(self, job_id: JobId) -> None:
-        """Nothing of the job is under way."""
+        """Notes that no work for the job is in progress."""
         self._clean.setdefault(job_id, asyncio.Event()).set()
 
     async def wait_clean(self, limit_s: float) -> None:
-        """Waits until nothing of the jobs that are over is under way, at most ``limit_s`` seconds."""
+        """Waits until no work for ended jobs is in progress, at most ``limit_s`` seconds."""
         waiting = [asyncio.create_task(clean.wait()) for clean in self._clean.values() if not clean.is_set()]
         if waiting:
             _, late = await asyncio.wait(waiting, timeout=limit_s)
@@ -73,7 +73,7 @@ class JobEndings:
                 one.cancel()
 
     async def forget(self, job_id: JobId) -> None:
-        """Removes what is kept of a job that is over, once its result is durable."""
+        """Removes the stored state of an ended job, once its result is durable."""
         if job_id in self._keeping:
             await self._keeping[job_id]
         if job_id not in self._durable:
@@ -86,7 +86,7 @@ class JobEndings:
             self._blobs.release(job_id)
 
     async def settled(self) -> None:
-        """Waits until no result is being kept."""
+        """Waits until no result is being stored."""
         await asyncio.gather(*self._keeping.values(), return_exceptions=True)
 
     async def _keep(self, job_id: JobId, state: JobState) -> None:

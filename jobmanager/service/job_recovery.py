@@ -1,6 +1,6 @@
-"""A JobManager that starts goes on with the jobs of the one before it.
+"""Recovers the jobs of an earlier JobManager when a JobManager starts.
 
-A job that cannot be read today stays in the store as it is, is reported in the log, and keeps no other from going on.
+A job that cannot be read stays in the store as it is, is logged, and does not keep others from being recovered.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ async def recover_jobs(
     storage: CheckpointStorage,
     pool: Pool,
 ) -> None:
-    """Before TaskManagers and clients are answered. Raises ``StorageError`` when the store itself cannot be listed."""
+    """Recovers all jobs before TaskManagers and clients are answered. Raises ``StorageError`` when the store itself cannot be listed."""
     if availability.store is not None:
         await Recovery(availability.store, submission, core, blobs, storage, pool).run(availability.term)
 
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """Recovers the jobs of a store once."""
+    """Recovers the jobs of a job store once."""
 
     store: JobStore
     submission: Submission
@@ -51,7 +51,7 @@ class Recovery:
     pool: Pool
 
     async def run(self, term: Term) -> None:
-        """Raises ``StorageError`` when the store itself cannot be listed, ``Deposed`` when another one leads meanwhile."""
+        """Recovers all jobs. Raises ``StorageError`` when the store cannot be listed, ``Deposed`` when another JobManager leads meanwhile."""
         is_complete = True
         for stored in await term.answered(lambda: self.pool.submit(lambda: list(self.store.jobs()))):
             is_complete &= await self._recovered(stored)

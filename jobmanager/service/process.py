@@ -1,4 +1,4 @@
-"""The life of a JobManager's process: it leads, stands by when another leads, and leads again, until it is to end."""
+"""The lifecycle of a JobManager process: it leads, stands by while another one leads, and leads again, until it ends."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _log = logging.getLogger("jobmanager")
 
 
 def run(configuration: Configuration, on_ready: Callable[[Listening], None] = lambda _: None) -> int:
-    """Serve until a signal or a client ends the process: exit code 0, or 1 after an error. Raises ``TidegateError`` when it cannot start."""
+    """Runs a JobManager until a signal or a client ends it: exit code 0, or 1 after an error. Raises ``TidegateError`` when it cannot start."""
     collect_seldom()
     with asyncio.Runner(loop_factory=WakefulLoop) as runner:
         return runner.run(serve(configuration, on_ready))
 
 
 async def serve(configuration: Configuration, on_ready: Callable[[Listening], None]) -> int:
-    """Serves on a running loop until it is shut down. ``on_ready`` is called in each of its terms."""
+    """Runs a JobManager on a running loop until it is shut down. ``on_ready`` is called in each of its terms."""
     announce(configuration)
     shutdown = Shutdown()
     shutdown.catch_signals()
@@ -38,7 +38,7 @@ async def serve(configuration: Configuration, on_ready: Callable[[Listening], No
 
 
 async def _lead_once(configuration: Configuration, on_ready: Callable[[Listening], None], shutdown: Shutdown) -> None:
-    """Nothing of one term is used in the next: what a deposed leader knew may be wrong by then."""
+    """Leads for one term. Nothing of a term is reused in the next, since it may be outdated by then."""
     services = Services()
     try:
         listening = await start_services(configuration, services, shutdown)

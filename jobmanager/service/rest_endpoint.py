@@ -61,7 +61,7 @@ _log = logging.getLogger(__name__)
 
 
 class RestEndpoint:
-    """Serves one JobManager."""
+    """The REST server of one JobManager."""
 
     def __init__(self, core: Core, outside: Surroundings, now_ms: Callable[[], int] = wall_clock_ms) -> None:
         option = core.configuration.get
@@ -123,7 +123,7 @@ class RestEndpoint:
         )
 
     async def start(self, host: str, port: int) -> int:
-        """Listen; the port, which was found when 0 was given. Raises ``ExternalError`` when it cannot be had."""
+        """Listens; returns the port, a free one when 0 was given. Raises ``ExternalError`` when it cannot bind the port."""
         self._guard = OriginGuard((host, *own_names(self._configuration)))
         first = own_user_alone(self._configuration, host, asks_users=self._admission is not None)
         self._runner = runner_of(self.application(first))
@@ -142,7 +142,7 @@ class RestEndpoint:
         await self._operations.close()
 
     def application(self, first: Iterable[Middleware] = ()) -> web.Application:
-        """``first``: what looks at a request before it is answered."""
+        """Builds the aiohttp application. ``first``: middlewares that see a request before it is answered."""
         application = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[*first, self._under_our_name])
         self.pages.add_to(application)
         application.router.add_route("*", r"/{path:[\s\S]*}", self._answer)  # a dot would not match `%0A`
@@ -165,7 +165,7 @@ class RestEndpoint:
         return await self._answer_anybody(request)
 
     async def _answer_user(self, admission: RestAdmission, request: web.Request) -> web.Response:
-        """Answers a user who may ask for it. A change goes into the audit log."""
+        """Answers a request if its user has the role that it needs; changes are written to the audit log."""
         try:
             route, _ = self.router.find(request.method, request.rel_url.raw_path)
             user = admission.admit(request, REST_ROLES[route.method, route.pattern])
@@ -222,7 +222,7 @@ class RestEndpoint:
         return self._response(route.status, encoded)
 
     async def _asked(self, route: Route, parameters: dict[str, str], request: web.Request) -> RestRequest:
-        """The request, with as much of its body as its handler is to see."""
+        """Builds the request for the handler, with as much of its body as the handler is to see."""
         body, upload = b"", None
         if route.uploads:
             upload = Upload(request)
@@ -234,7 +234,7 @@ class RestEndpoint:
         return RestRequest(route.method, request.path, parameters, dict(request.query), body, base_url, upload)
 
     async def _archived(self, route: Route, parameters: dict[str, str], request: web.Request) -> bytes | None:
-        """The answer about a job that only the archive knows."""
+        """Returns the archived answer about a job that has ended; ``None`` when the archive has none."""
         history = self._backend.history
         if history is None or route.method != "GET" or route.changes or "jobid" not in parameters:
             return None
@@ -244,7 +244,7 @@ class RestEndpoint:
         return await history.answer(job_id, plain_path(request.rel_url.raw_path))
 
     async def answers_to_archive(self, job_id: JobId) -> dict[str, str]:
-        """All that is to be kept of a job that is over: JSON by path."""
+        """Returns all answers to archive for an ended job: JSON by path."""
         self.drop()
         job = self._views.job(job_id)
         if job is None:
@@ -254,7 +254,7 @@ class RestEndpoint:
         return {**told, **await archived_parts(job, builds, self._backend, causes)}
 
     def drop(self) -> None:
-        """Invalidates all caches after a change by a user, who wants to see it."""
+        """Invalidates all caches after a change by a user."""
         self._cache.drop()
         self._views.drop()
         self.pages.parts.drop()
@@ -264,7 +264,7 @@ class RestEndpoint:
 
 
 def _key(request: web.Request) -> str:
-    """Under which an answer is kept: path and query as they came, without ``/v1``. Looked for before anything else is done."""
+    """Returns the cache key of a request: path and query as they came, without ``/v1``."""
     return request.raw_path.removeprefix("/v1")
 
 

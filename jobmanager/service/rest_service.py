@@ -1,6 +1,6 @@
-"""Puts the REST endpoint together with what it reaches: TaskManagers, uploaded programs, disposal, the process's end.
+"""Builds the REST endpoint with the services that it needs: TaskManagers, uploaded programs, disposal, shutdown.
 
-It listens when the jobs of an earlier JobManager are recovered: a list without them would say that they are gone.
+It listens after the jobs of an earlier JobManager are recovered: before that a list would lack them.
 """
 
 from __future__ import annotations
@@ -33,17 +33,22 @@ from tidegate.store.checkpoints import CheckpointStorage
 from tidegate.store.job_archives import JobArchives
 
 PROGRAM_THREADS = 2
-"""For work on files of programs: as many as may run at once (`runs.AT_ONCE`)."""
+"""Threads for work on program files: as many as may run at once (`runs.AT_ONCE`)."""
 RETAINED_JOBS = 100
-"""So many of the jobs that ended are kept where no place is set for them: chosen, not measured. An archive is some hundred kilobytes."""
+"""How many ended jobs are archived in the job store's directory when no archive directory is set.
+
+Chosen, not measured. An archive is some hundred kilobytes.
+"""
 _ARCHIVE = "archive"
 _ANY_INTERFACE = ("0.0.0.0", "::")  # noqa: S104  (to be recognised)
 
 
 @dataclass(frozen=True, slots=True)
 class RestResources:
-    """``working``: the process's own directory. With a job store the jobs that ended lie beside those that run, unless another place is
-    set."""
+    """What the REST endpoint is built from. ``working``: the process's own directory.
+
+    With a job store, ended jobs are archived in its directory, unless another directory is set.
+    """
 
     disposal: Disposal
     working: Path
@@ -54,7 +59,7 @@ class RestResources:
 
 @dataclass(frozen=True, slots=True)
 class RestService:
-    """``secured``: how gRPC is spoken to this process, and what is looked at before each call, as before each request here."""
+    """The REST endpoint before and after it listens. ``secured``: the transport and interceptors of the gRPC server of this process."""
 
     history: History | None
     secured: tuple[Transport, tuple[grpc.aio.ServerInterceptor, ...]]
@@ -63,7 +68,7 @@ class RestService:
     _host: str
 
     async def listen(self, configuration: Configuration, services: Services) -> int:
-        """Returns the port. Raises ``ExternalError`` when it cannot be had."""
+        """Starts to listen; returns the port. Raises ``ExternalError`` when it cannot bind the port."""
         port = await self._endpoint.start(
             configuration.get(RestOptions.BIND_ADDRESS), configuration.get(RestOptions.PORT)
         )
@@ -71,7 +76,7 @@ class RestService:
         return port
 
     def clients_may_dial(self, rpc_port: int) -> None:
-        """The gRPC service listens: programs that are run submit their jobs there."""
+        """Sets the gRPC port to which uploaded programs submit their jobs."""
         if self._programs is not None:
             self._programs.address = f"{self._host}:{rpc_port}"
 
@@ -82,7 +87,7 @@ async def make_rest(
     around: RestResources,
     services: Services,
 ) -> RestService:
-    """Raises ``StorageError`` when uploads have no place."""
+    """Builds the REST endpoint, which does not listen yet. Raises ``StorageError`` when the directory of uploads cannot be used."""
     option = configuration.get
     pool = Pool(PROGRAM_THREADS, "programs")
     admission = Admission.of(configuration, secrets.token_hex(16))

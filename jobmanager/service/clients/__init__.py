@@ -1,1 +1,1 @@
-"""What clients ask of the JobManager by gRPC."""
+"""Requests of clients by gRPC: submissions, snapshots, rescales, status and watches."""

@@ -1,12 +1,13 @@
-"""Requests of clients that the next JobManager finishes: each is in the job store before it is begun, until it is over.
+"""Keeps accepted requests of clients in the job store until they are done, so that the next JobManager finishes them.
 
     cancel, savepoint, stop ─▶ job store ─▶ machine ─▶ ReportSnapshot ─▶ out of the store ─▶ client
     rescale ─────────────────▶ job store ─▶ machine       (it stays there as long as the job: another one replaces it)
                                    └─ this JobManager is lost ─▶ JobRecovered.asked of the next one
 
-The client hears of an end when the store has agreed to it: a leader that was stopped, and that another one has followed, may see its savepoint fail, while the
-next leader takes it; and what it saw end well may not have been the end.
-A checkpoint that a user triggers is not kept: the next JobManager takes others.
+A client gets the outcome only when the store accepts that this JobManager still leads: a leader that was suspended, and that another one has
+followed, may see a savepoint fail that the next leader takes, or one succeed that does not count.
+
+A checkpoint that a user triggers is not stored: the next JobManager takes others.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _log = logging.getLogger("jobmanager")
 
 
 class AskedRequests:
-    """Belongs to the loop's thread."""
+    """The open requests of clients in the job store. Belongs to the loop's thread."""
 
     def __init__(
         self,
@@ -37,16 +38,16 @@ class AskedRequests:
         state_of: Callable[[JobId], JobState | None],
         is_ended: Callable[[JobId], Awaitable[bool]],
     ) -> None:
-        """``is_ended``: whether the result of a job that is over is durable, as soon as that is known."""
+        """Creates it without requests. ``is_ended``: waits until it is known whether the result of an ended job is durable."""
         self._jobs = jobs
         self._snapshots = snapshots
         self._state_of = state_of
         self._is_ended = is_ended
         self._kept: set[str] = set()
-        """Ids of snapshots in the store."""
+        """Ids of snapshot requests that are in the store."""
 
     async def keep(self, asked: Asked) -> None:
-        """Returns when the next JobManager knows it; the machine may hear of it then. Raises ``Unreachable`` once another one leads."""
+        """Stores a request; returns when it is durable. Raises ``Unreachable`` once another JobManager leads."""
         is_checkpoint = isinstance(asked, SnapshotRequested) and not asked.snapshot_type.is_savepoint
         if is_checkpoint or self._is_over(asked.job_id):
             return
@@ -64,14 +65,16 @@ class AskedRequests:
             self._kept.add(asked.request_id)
 
     def went_on(self, asked: tuple[Asked, ...]) -> None:
-        """An earlier JobManager had kept them."""
+        """Takes over requests that an earlier JobManager stored."""
         for one in asked:
             if isinstance(one, SnapshotRequested):
                 self._snapshots.go_on(one)
                 self._kept.add(one.request_id)
 
     async def reported(self, report: ReportSnapshot) -> None:
-        """It is over, as far as this JobManager knows. What is kept of a job that has ended goes with the job."""
+        """Reports the outcome of a snapshot request to its client and removes it from the store. Requests of an ended job are removed with the
+        job.
+        """
         job_id = self._snapshots.job_of(report.request_id)
         if job_id is not None and report.request_id in self._kept:
             self._kept.discard(report.request_id)

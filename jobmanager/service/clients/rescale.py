@@ -1,4 +1,4 @@
-"""From what a user says, one parallelism for all of a job or for some of its vertices, to bounds of every vertex."""
+"""Turns a user's request, one parallelism for a whole job or for some vertices, into bounds for every vertex."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from tidegate.model.rescaling.bounds import ParallelismBounds, forward_groups
 
 
 def bounds_with(job: JobView, parallelism: int, names: Collection[str]) -> dict[VertexId, ParallelismBounds]:
-    """``names``: ids or names of vertices, those of their operators included; none: all that can have another parallelism. Vertices between which rows go
-    forward go with each other. Raises ``Misuse`` for a name that is of none."""
+    """Returns the bounds of every vertex with ``parallelism`` for the chosen ones.
+
+    ``names``: ids or names of vertices or of their operators; empty: all whose parallelism can change. Vertices connected by forward
+    edges change together. Raises ``Misuse`` for an unknown name, or when no vertex would change.
+    """
     chosen = {vertex.vertex_id for name in names for vertex in _named(job.graph, name)}
     bounds = dict(job.bounds)
     for group in forward_groups(job.graph):

@@ -1,8 +1,8 @@
-"""Snapshots that users asked for: from the request to its end, which is kept for a while.
+"""Tracks snapshots that users requested, and keeps their outcomes for a while.
 
     begin, go_on ─▶ SnapshotRequested ─▶ machine ─▶ ReportSnapshot ─▶ reported ─▶ waiting and later callers
 
-A caller that stops waiting does not stop the snapshot. Ends are forgotten after ``KEPT_MS`` (Flink: ``rest.async.store-duration``).
+A caller that stops waiting does not stop the snapshot. Outcomes are dropped after ``KEPT_MS`` (Flink: ``rest.async.store-duration``).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from tidegate.model.ids import JobId
 from tidegate.store.client_places import ClientPlace
 
 KEPT_MS = 300_000
-"""Flink's default of ``rest.async.store-duration``."""
+"""How long an outcome is kept, in ms: Flink's default of ``rest.async.store-duration``."""
 
 
 class SnapshotRequests:
-    """Belongs to the loop's thread."""
+    """Open and recently finished snapshot requests. Belongs to the loop's thread."""
 
     def __init__(self) -> None:
         self._ends: dict[tuple[JobId, str], asyncio.Future[ReportSnapshot]] = {}
@@ -37,7 +37,7 @@ class SnapshotRequests:
         is_full: bool = False,
         request_id: str = "",
     ) -> SnapshotRequested:
-        """The event to ask the JobManager with; its ``request_id``, which the client may have chosen, is the name of the request from now on."""
+        """Registers a request and returns its event for the machine. ``request_id``: chosen by the client; empty: a random one."""
         request = SnapshotRequested(
             job_id, request_id or secrets.token_hex(16), snapshot_type, target_directory, is_full
         )
@@ -45,26 +45,26 @@ class SnapshotRequests:
         return request
 
     def go_on(self, request: SnapshotRequested) -> None:
-        """With one that was made to an earlier JobManager: clients may ask how it ended."""
+        """Registers a request that an earlier JobManager accepted, so that clients can ask for its outcome."""
         self._jobs[request.request_id] = request.job_id
         self._ends[request.job_id, request.request_id] = asyncio.get_running_loop().create_future()
 
     def is_known(self, job_id: JobId, request_id: str) -> bool:
-        """It is under way, or ended not long ago."""
+        """Tells whether the request is in progress, or ended recently."""
         return (job_id, request_id) in self._ends
 
     def job_of(self, request_id: str) -> JobId | None:
-        """``None``: it is not known, or over."""
+        """Returns the job of a request in progress; ``None`` when it is unknown or over."""
         return self._jobs.get(request_id)
 
     def reported(self, report: ReportSnapshot) -> None:
-        """It is over."""
+        """Sets the outcome of a request; waiting callers get it."""
         end = self._open(report.request_id)
         if end is not None:
             end.set_result(report)
 
     def lost(self, request_id: str) -> None:
-        """Another JobManager leads, which knows how it ends."""
+        """Fails the callers of a request with ``Unreachable``, because another JobManager leads and knows its outcome."""
         end = self._open(request_id)
         if end is not None:
             end.set_exception(Unreachable("this JobManager leads no more; ask the next one how it ended"))
@@ -79,8 +79,10 @@ class SnapshotRequests:
         return end
 
     async def end_of(self, job_id: JobId, request_id: str, wait_ms: int) -> ReportSnapshot | None:
-        """How it ended; ``None`` when it goes on after so long. Raises ``Misuse`` for a request that is not known, and
-        ``Unreachable`` where another JobManager knows."""
+        """Waits up to ``wait_ms`` for the outcome; ``None`` when the snapshot is still in progress.
+
+        Raises ``Misuse`` for an unknown request, and ``Unreachable`` when another JobManager knows the outcome.
+        """
         end = self._ends.get((job_id, request_id))
         if end is None:
             raise Misuse(

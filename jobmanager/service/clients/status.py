@@ -1,4 +1,4 @@
-"""Views of the machines as messages for clients."""
+"""Converts views of the machines to protobuf messages for clients."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MetricsOf = Callable[[AttemptId], common_pb2.TaskMetrics | None]
 
 
 def job_status(job: JobView, metrics_of: MetricsOf, late_records: Iterable[LateRecords]) -> pb.JobStatus:
-    """The whole status of a job. Absent fields are absent in the view."""
+    """Converts the full view of a job, with metrics and accumulators of its subtasks."""
     found = job_summary(job)
     found.late_records.extend(
         pb.LateRecords(operator=late.operator, dropped=late.dropped, dropped_before=late.dropped_before)
@@ -48,7 +48,7 @@ def job_status(job: JobView, metrics_of: MetricsOf, late_records: Iterable[LateR
 
 
 def job_summary(job: JobSummary | JobView) -> pb.JobStatus:
-    """Returns the status without subtasks."""
+    """Converts a job without its subtasks."""
     last = job.checkpoints.last_completed
     return pb.JobStatus(
         job_id=job.job_id,
@@ -69,7 +69,7 @@ def job_summary(job: JobSummary | JobView) -> pb.JobStatus:
 
 
 def archived_summary(item: JsonObject) -> pb.JobStatus:
-    """``item``: a job of the archive as in the page's list. The tasks of all its vertices stand together."""
+    """Converts a job of the archive. ``item``: its entry in the job list; the tasks of all its vertices are added up."""
     completed, failed, _ = item["checkpoints"] or (0, 0, 0)
     return pb.JobStatus(
         job_id=item["id"],
@@ -85,7 +85,7 @@ def archived_summary(item: JsonObject) -> pb.JobStatus:
 
 
 def checkpoint_list(checkpoints: CheckpointsView, subtasks_of: int | None = None) -> pb.CheckpointList:
-    """Returns the history. ``subtasks_of`` is the only checkpoint that carries its subtasks; ``None``: all do."""
+    """Converts the checkpoint history. ``subtasks_of``: the only checkpoint whose subtasks are included; ``None``: all."""
     return pb.CheckpointList(
         checkpoints=[
             checkpoint_status(checkpoint, with_subtasks=subtasks_of in (None, checkpoint.checkpoint_id))
@@ -129,7 +129,7 @@ def checkpoint_status(checkpoint: CheckpointView, *, with_subtasks: bool) -> pb.
 
 
 def cluster_status(cluster: ClusterView, rest_port: int) -> pb.ClusterStatus:
-    """Without what concerns high availability."""
+    """Converts the cluster view, without its high availability."""
     return pb.ClusterStatus(
         generation=cluster.generation,
         version=VERSION,

@@ -1,6 +1,6 @@
-"""What is checked before a job exists: versions, id, blobs, configuration, checkpoint directory, restore path.
+"""Checks a submission before its job exists: versions, id, blobs, configuration, checkpoint directory, restore path.
 
-Everything here is refused at once, with one line for the user; nothing of a refused job is kept.
+A refused job gets an error of one line, and nothing of it is kept.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ReadCheckpoint = Callable[[str], tuple[str, CheckpointManifest]]
 
 
 class Submission:
-    """Checks one submission after the other; holds no job."""
+    """Checks submissions; holds no job."""
 
     def __init__(
         self,
@@ -50,7 +50,11 @@ class Submission:
         configuration_of: Callable[[JobId], Mapping[str, str] | None],
         signing: SigningNow | None = None,
     ) -> None:
-        """``configuration_of``: a job that is known, as it was submitted. ``signing``: without whose signatures no program is run."""
+        """Creates the checks of a cluster.
+
+        ``configuration_of``: returns the submitted configuration of a known job. ``signing``: checks signatures; a program without a valid
+        one is refused.
+        """
         self._cluster = cluster
         self._cluster_of_jobs = cluster.only(may_travel)
         self._blobs = blobs
@@ -61,8 +65,11 @@ class Submission:
         self._signing = signing
 
     async def check(self, request: pb.SubmitJobRequest) -> tuple[JobSubmitted, JobDirectories]:
-        """The submission as an event. What a job may not carry is taken out of the request, and the secrets that ``GetJobGraph`` hid are put in, before it
-        is kept. Raises the ``TidegateError`` that refuses it."""
+        """Checks a new submission; returns its event and directories. Raises the ``TidegateError`` that refuses it.
+
+        Options that a job may not set are removed from the request, and secrets that ``GetJobGraph`` hid are filled in, before it is
+        stored.
+        """
         _check_versions(request)
         self._fill_in(request)
         graph, configuration, directories = self._read(request)
@@ -84,8 +91,11 @@ class Submission:
         request: pb.SubmitJobRequest,
         find: Callable[[JobId, JobDirectories], tuple[FoundCheckpoint, ...]],
     ) -> tuple[JobSubmitted, JobDirectories, tuple[FoundCheckpoint, ...]]:
-        """That of an earlier JobManager, with the checkpoints that ``find`` finds in a thread. What the job was restored from at first may be
-        gone when it has checkpoints of its own. Raises the ``TidegateError`` that keeps it from going on."""
+        """Checks a stored submission of an earlier JobManager; returns it with the checkpoints found in storage.
+
+        ``find`` runs in a thread. What the job was restored from at first may be missing when it has checkpoints of its own. Raises the
+        ``TidegateError`` that keeps it from going on.
+        """
         _check_format(request)
         graph, configuration, directories = self._read(request)
         found = await self._pool.submit(partial(find, graph.job_id, directories))
@@ -117,7 +127,7 @@ class Submission:
         return graph, configuration, JobDirectories.of(configuration)
 
     def _fill_in(self, request: pb.SubmitJobRequest) -> None:
-        """The secrets that ``GetJobGraph`` hid. Raises ``InvalidJob`` where the job that has them is not known, or has none."""
+        """Fills in the secrets that ``GetJobGraph`` hid. Raises ``InvalidJob`` when the job that has them is unknown or lacks one."""
         texts = request.graph.configuration
         known = (self._configuration_of(JobId(request.hidden_in)) or {}) if request.hidden_in else {}
         for key in hidden_keys(texts):
@@ -150,7 +160,7 @@ class Submission:
             raise _duplicate(graph)
 
     async def _check_directories(self, directories: JobDirectories) -> None:
-        """Those that the job names. Raises ``Misuse``."""
+        """Checks that clients may use the directories that the job names. Raises ``Misuse``."""
         own = JobDirectories.of(self._cluster)
         for directory in {directories.checkpoints, directories.savepoints} - {own.checkpoints, own.savepoints}:
             if directory is not None:
@@ -167,7 +177,7 @@ class Submission:
 
 
 def _check_format(request: pb.SubmitJobRequest) -> None:
-    """Raises ``VersionMismatch`` for a job that this version could not run. It may have been accepted by another one."""
+    """Raises ``VersionMismatch`` for a stored job that this version cannot run."""
     if request.job_format != JOB_FORMAT:
         theirs = f"tidegate {request.client_version or 'of an unknown version'}"
         raise VersionMismatch(
@@ -193,7 +203,7 @@ def _check_python(request: pb.SubmitJobRequest) -> None:
 
 
 def _as_its_mode_wants(configuration: Configuration) -> Configuration:
-    """A job in BATCH mode has no checkpoints, also where the cluster has an interval for all jobs."""
+    """Removes the checkpoint interval from a job in BATCH mode, even one that the cluster sets for all jobs."""
     if configuration.get(ExecutionOptions.RUNTIME_MODE) is not RuntimeMode.BATCH:
         return configuration
     texts = configuration.to_strings()

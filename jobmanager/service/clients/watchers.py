@@ -1,4 +1,4 @@
-"""The watchers of jobs: a change wakes all watchers of that job."""
+"""Notifies watchers of jobs of changes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tidegate.model.ids import JobId
 
 
 class Watchers:
-    """Change counters with a place to wait. Changes are gathered: a slow watcher sees the last one."""
+    """Events of watchers by job. Changes are merged: a slow watcher sees only the latest state."""
 
     def __init__(self) -> None:
         self._waiting: dict[JobId | None, set[asyncio.Event]] = {}
 
     @contextlib.contextmanager
     def watch(self, job_id: JobId | None) -> Iterator[asyncio.Event]:
-        """An event that is set at every change of a job (``None``: of any) while the block runs."""
+        """Yields an event that is set at every change of a job (``None``: of any job) while the block runs."""
         changed = asyncio.Event()
         self._waiting.setdefault(job_id, set()).add(changed)
         try:

@@ -1,1 +1,1 @@
-"""What survives a JobManager: its jobs, where they stood, and who leads."""
+"""High availability: leader election, and the durable state of jobs for the next JobManager."""

@@ -1,6 +1,6 @@
-"""Permits to deploy attempts: the job store knows the number of each before it is deployed.
+"""Stores attempt numbers in the job store before the attempts are deployed.
 
-Attempts that one event deploys are noted with one write, however many regions they are of.
+Attempts that one event deploys are stored with one write, however many regions they belong to.
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ from tidegate.model.ids import JobId
 
 
 class AttemptNotes:
-    """Belongs to the loop's thread."""
+    """Pending writes of attempt numbers. Belongs to the loop's thread."""
 
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
         self._writing: dict[tuple[JobId, int | None, int], asyncio.Task[None]] = {}
         self._next: dict[JobId, tuple[asyncio.Task[None], dict[int | None, int]]] = {}
-        """Writes that have not begun, and what goes with them."""
+        """Writes that have not begun, with the attempt numbers by region."""
 
     def permit_for(self, job_id: JobId, region: int | None, attempt: int) -> asyncio.Task[None] | None:
-        """Returns what has to be awaited before an attempt of this number is deployed; ``None``: the store knows it already. ``region``: its
-        index, ``None`` for all."""
+        """Returns a task to await before an attempt is deployed; ``None`` when its number is stored already.
+
+        ``region``: the index of the restarting region; ``None``: all regions.
+        """
         if self._jobs.is_noted(job_id, region, attempt):
             return None
         key = (job_id, region, attempt)
@@ -36,7 +38,7 @@ class AttemptNotes:
         return self._writing[key]
 
     async def _write(self, job_id: JobId) -> None:
-        """Begins when the event is over that asked for it first."""
+        """Writes the collected numbers, once the event that asked first is handled."""
         _, attempts = self._next.pop(job_id)
         await self._jobs.note_attempts(job_id, attempts)
 

@@ -1,4 +1,4 @@
-"""A JobManager's election: what the driver tells goes through the machine, and its commands to the driver and to the leader's services.
+"""The leader election of a JobManager: connects the election driver, the ``Leadership`` machine and the leader's services.
 
 driver's threads ──▶ loop ──▶ Leadership ──▶ WaitForTurn, GiveUpLock ──▶ driver
                                    └──────▶ StartLeading, PauseCommits, ResumeCommits, StopLeading ──▶ Term
@@ -21,19 +21,21 @@ from tidegate.jobmanager.machines import leadership as lead
 from tidegate.model.leadership import Contact, ElectionEvent, ResignationAsked, StoreRefused
 
 LOOK_S = 0.1
-"""Between two looks whether the process is to end, while it does not lead."""
+"""How often a standby checks whether the process is to end, in seconds."""
 
 CHECK_LIMIT_S = 10.0
-"""For the question whether this process still leads: a store that does not answer it by then has suspended the lead, or is about to."""
+"""How long ``check`` waits for the store, in seconds: one that does not answer by then has suspended the connection or is about to."""
 
 ASK_AGAIN_S = 0.5
-"""Between two tries of what the store did not answer: as long as ``FencedWrites`` waits at first."""
+"""The pause before the store is asked again, in seconds: the same as the first pause of ``FencedWrites``."""
 
 _CHECK_AGAIN_S = 0.1  # chosen, not measured: a connection that is made anew takes longer
 
 GAP_OF_LEASE = 0.25
-"""The part of a lease for which a process must not have run to ask whether it leads: chosen so that the lease cannot
-have ended in what is left out, since it is renewed each third or fifth of it."""
+"""If the process did not run for this fraction of the lease, it asks the store whether it still leads.
+
+Chosen so that the lease cannot have ended in a shorter gap, since it is renewed each third or fifth of it.
+"""
 
 T = TypeVar("T")
 
@@ -41,17 +43,17 @@ _log = logging.getLogger("jobmanager")
 
 
 class Follower(Protocol):
-    """What happens to the lead happens to it, in the same step of the loop."""
+    """A service that is paused, resumed and deposed with the term, in the same step of the loop."""
 
     def pause(self) -> None: ...
     def resume(self) -> None: ...
 
     def depose(self, reason: str) -> None:
-        """Nothing of the term may leave after that."""
+        """Stops for good: nothing of the term may leave after this."""
 
 
 class Term:
-    """One lead, which ends once. The last follower hears of it first."""
+    """One term of leadership, which ends once. Followers are notified in reverse order of registration."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -74,7 +76,7 @@ class Term:
         self.is_over.set()
 
     async def answered(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Asks the store until it answers, as long as the term lasts: it was there when the term began. Raises ``Deposed`` after that."""
+        """Repeats a call to the store until it is answered, as long as the term lasts. Raises ``Deposed`` after that."""
         while not self.is_over.is_set():
             try:
                 return await ask()
@@ -87,7 +89,7 @@ class Term:
 
 
 class ElectionService:
-    """Belongs to the loop's thread."""
+    """Takes part in the election for this process. Belongs to the loop's thread."""
 
     def __init__(self, election: Election) -> None:
         self.election = election
@@ -101,11 +103,11 @@ class ElectionService:
             self._loop.watch_gaps(election.lease_ms / 1000 * GAP_OF_LEASE, self.check)
 
     def seek(self, contact: Contact) -> None:
-        """Raises ``TidegateError`` where it can never work."""
+        """Starts to take part in the election. Raises ``TidegateError`` when that can never work."""
         self.election.seek(contact, self._tell)
 
     async def wait_to_lead(self, shutdown: Shutdown, on_standby: Callable[[], None]) -> Term | None:
-        """The next term of this process. ``None``: the process is to end. ``on_standby`` is called when it does not lead at once."""
+        """Waits for the next term of this process; ``None`` when the process is to end. ``on_standby`` is called if it does not lead at once."""
         is_told = False
         while not await self._led_within(LOOK_S):
             if shutdown.is_asked:
@@ -116,12 +118,15 @@ class ElectionService:
         return self._term
 
     def refused(self, term: int, reason: str) -> None:
-        """The store knows a later leader than that of this term."""
+        """Ends a term, because the store knows a later leader."""
         self._on(StoreRefused(term, reason))
 
     def check(self) -> None:
-        """This process did not run for a while, and another one may lead since: asks the store before anything is decided, answered, logged or sent.
-        Blocks the loop until the store has answered. Where another one leads, the term is over when this returns."""
+        """Asks the store whether this process still leads, after it did not run for a while.
+
+        Blocks the loop until the store has answered, before anything else is decided, answered, logged or sent. If another one leads, the
+        term is over when this returns.
+        """
         term = self._term
         if term is None:
             return
@@ -139,7 +144,7 @@ class ElectionService:
         _log.warning("this process did not run for a while, and the store does not say whether it still leads")
 
     async def resign(self) -> None:
-        """Lead no more, in this process. Again: no-op."""
+        """Gives up leadership for good in this process. Idempotent."""
         self._on(ResignationAsked())
         await self._loop.run_in_executor(self._driver, self.election.close)
         self._driver.shutdown(wait=False)

@@ -1,4 +1,4 @@
-"""The jobs of a cluster, each as it was submitted and with what its next life must know:
+"""The job store of a cluster: each job as it was submitted, and what the next JobManager must know about it.
 
     execution-plans/<job id>                   where the request of the client is, and its checksum
     jobs/<job id>/attempt                      the last numbers of attempts: what of all regions, and of which region a higher one
@@ -15,7 +15,7 @@
     <storageDir>/blobs/<sha256>-<term>         programs and files of jobs
 
 A job whose result is written is removed as a whole after that, its result last; what a killed process left of that is removed by the
-next one. All methods block and raise ``StorageError``; those that change something are made so that doing them twice does no harm.
+next one. All methods block and raise ``StorageError``; those that change something are idempotent.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ from tidegate.wire.unreadable import UNREADABLE
 PLANS, JOBS, RESULTS, SUBMISSIONS, PASTS = "execution-plans", "jobs", "job-results", "submissions", "pasts"
 LISTED = "listed"
 _KINDS: Mapping[str, type[Asked]] = {"cancel": JobCancelRequested, "rescale": RescaleRequested}
-"""Kinds of requests that have names of their own; snapshots have their ids."""
+"""Requests that are stored under a fixed name; snapshots are stored under their ids."""
 ID_BLOCK = 16
-"""Ids of checkpoints that are reserved at once: one write for so many. A new leader leaves out those that were not used."""
+"""How many checkpoint ids are reserved with one write. A new leader skips those that were not used."""
 _NUMBER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
 class StoredPlan:
-    """The entry of a job. ``file`` is below the storage directory."""
+    """The entry of a job: where its request is stored. ``file`` is relative to the storage directory."""
 
     file: str
     sha256: str
@@ -66,9 +66,12 @@ class StoredPlan:
 
 @dataclass(frozen=True, slots=True)
 class StoredJob:
-    """A job that has not ended. ``attempts`` are the last ones of its regions; ``savepoints`` are those that were begun;
-    ``pointers`` say where completed checkpoints are. ``last_id``: of a checkpoint, at most; ``None`` where the directories tell.
-    ``shape`` is ``None`` for a job that runs as it was submitted."""
+    """A stored job that has not ended.
+
+    ``attempts``: the last ones of its regions; ``savepoints``: those that were started; ``pointers``: locations of completed checkpoints;
+    ``last_id``: the highest id that a checkpoint may have, ``None`` when only the directories tell; ``shape``: ``None`` for a job with its
+    submitted parallelism.
+    """
 
     job_id: JobId
     request: pb.SubmitJobRequest
@@ -83,14 +86,14 @@ class StoredJob:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableJob:
-    """An entry that cannot be read. It is left as it is."""
+    """An entry that cannot be read; it is left as it is."""
 
     place: str
     error: TidegateError
 
 
 class JobStore:
-    """``directory``: ``high-availability.storageDir`` with the name of the cluster, a path or URI."""
+    """Reads and writes the jobs of a cluster. ``directory``: ``high-availability.storageDir`` with the name of the cluster, a path or URI."""
 
     def __init__(self, directory: str, entries: Entries, wall_clock_ms: Callable[[], int] | None = None) -> None:
         self.directory = directory
@@ -98,20 +101,20 @@ class JobStore:
         self._now_ms = wall_clock_ms or (lambda: int(time.time() * 1000))
         self._attempts: dict[JobId, NotedAttempts] = {}
         self._unanswered: set[str] = set()
-        """Files of jobs that may have been accepted without an answer."""
+        """Files of jobs whose acceptance the store did not answer, so that they may be accepted."""
         self._reserved: dict[JobId, int] = {}
         self._pointed: dict[JobId, set[CheckpointId]] = {}
 
     # ---- a job's life ------------------------------------------------------------------------------------------------
 
     def plan(self, job_id: JobId, request: pb.SubmitJobRequest) -> tuple[StoredPlan, bytes]:
-        """A job's entry, and the content of its file. One submission has one, however often it is added."""
+        """Returns a new entry for a job, and the content of its file. Call it once per submission, so that adding it is idempotent."""
         content = request.SerializeToString(deterministic=True)
         file = f"{SUBMISSIONS}/{job_id}-{secrets.token_hex(6)}"
         return StoredPlan(file, hashlib.sha256(content).hexdigest(), self._now_ms()), content
 
     def add(self, job_id: JobId, plan: StoredPlan, content: bytes) -> bool:
-        """The job is durable when this returns. ``False``: another leader has accepted a job of this id."""
+        """Stores a job durably; returns ``False`` when another leader has accepted a job of this id."""
         with self._file(plan.file, "keep") as (files, path):
             files.make_directory(path.rpartition("/")[0])
             files.write(path, [content])
@@ -129,8 +132,11 @@ class JobStore:
         return is_ours
 
     def note_attempts(self, job_id: JobId, attempts: Mapping[int | None, int]) -> None:
-        """Called before attempts of these numbers are deployed, by region: names of files and transactions hold them, so they must not come
-        again, and no earlier attempt of the region may be adopted from now on."""
+        """Stores attempt numbers by region, before the attempts are deployed.
+
+        Names of files and transactions contain the numbers, so they must not be reused; and no earlier attempt of the region may be
+        adopted from now on.
+        """
         known = self._attempts.get(job_id, NotedAttempts())
         noted = known.noting(attempts)
         if noted != known:
@@ -138,11 +144,11 @@ class JobStore:
             self._attempts[job_id] = self._attempts.get(job_id, NotedAttempts()).noting(attempts)
 
     def is_noted(self, job_id: JobId, region: int | None, attempt: int) -> bool:
-        """It was noted before, or a later one of the region."""
+        """Tells whether this attempt number of the region, or a later one, is stored."""
         return self._attempts.get(job_id, NotedAttempts()).covers(region, attempt)
 
     def reserve_id(self, job_id: JobId, checkpoint_id: CheckpointId) -> None:
-        """Before anything of this checkpoint is made: a leader that was deposed may still be making it."""
+        """Reserves a checkpoint id before anything of the checkpoint is written, since a deposed leader may still be writing it."""
         if self._entries.excludes_others or checkpoint_id <= self._reserved.get(job_id, 0):
             return
         last = checkpoint_id + ID_BLOCK - 1
@@ -150,48 +156,48 @@ class JobStore:
         self._reserved[job_id] = last
 
     def note_savepoint(self, job_id: JobId, checkpoint_id: CheckpointId, location: str) -> None:
-        """Before a savepoint is triggered: it is in no directory that is looked through."""
+        """Stores the location of a savepoint before it is triggered: recovery does not look through its directory."""
         self._entries.put(f"{JOBS}/{job_id}/savepoints/{checkpoint_id}", location.encode("utf-8"))
 
     def note_asked(self, asked: Asked) -> None:
-        """Before it is begun, so that the next leader finishes it."""
+        """Stores a client's request before it is started, so that the next leader finishes it."""
         own = next((name for name, kind in _KINDS.items() if isinstance(asked, kind)), "")
         name = asked.request_id if isinstance(asked, SnapshotRequested) else own
         self._entries.put(f"{JOBS}/{asked.job_id}/asked/{name}", msgspec.json.encode(asked))
 
     def forget_asked(self, job_id: JobId, request_id: str) -> None:
-        """It is over, and its job is not."""
+        """Removes a request that is done, of a job that has not ended."""
         self._entries.delete(f"{JOBS}/{job_id}/asked/{request_id}")
 
     def note_shape(self, job_id: JobId, shape: Shape) -> None:
-        """Before anything of it is deployed: this leader and later ones run the job in it."""
+        """Stores the parallelism of a job before anything of it is deployed, for this leader and later ones."""
         self._entries.put(f"{JOBS}/{job_id}/shape", msgspec.json.encode(shape))
 
     def point(self, job_id: JobId, checkpoint_id: CheckpointId, location: str) -> None:
-        """This is the commit: from here on the checkpoint is complete, under this leader and later ones. Its ``_metadata`` is durable."""
+        """Writes the pointer of a checkpoint, which completes it under this leader and later ones. Its ``_metadata`` must be durable."""
         name = _pointer(job_id, checkpoint_id)
         if not self._entries.create(name, location.encode("utf-8")):
             raise CorruptData(f"{name} in the job store names another checkpoint than {location}; nothing was changed")
         self._pointed.setdefault(job_id, set()).add(checkpoint_id)
 
     def unpoint(self, job_id: JobId, checkpoint_id: CheckpointId) -> None:
-        """Called before a completed checkpoint is removed: after this no leader restores from it. No-op for others."""
+        """Deletes the pointer of a completed checkpoint before its files, so that no leader restores it. No-op without a pointer."""
         if checkpoint_id in self._pointed.get(job_id, ()):
             self._entries.delete(_pointer(job_id, checkpoint_id))
             self._pointed[job_id].discard(checkpoint_id)
 
     def keep_past(self, job_id: JobId, past: JobPast) -> None:
-        """Replaces what was kept. It is under no token: a deposed leader that is slow does no harm with it."""
+        """Replaces the stored history of a job. It is not fenced: a write of a deposed leader does no harm."""
         with self._file(f"{PASTS}/{job_id}", "keep the history of") as (files, path):
             files.make_directory(path.rpartition("/")[0])
             files.write(path, [msgspec.msgpack.encode(past)])
 
     def end(self, job_id: JobId, state: JobState) -> None:
-        """The job has a result: it does not run again, whatever happens from now on."""
+        """Stores the result of a job: it never runs again."""
         self._entries.put(f"{RESULTS}/{job_id}", state.value.encode("ascii"))
 
     def remove(self, job_id: JobId) -> None:
-        """Forget a job that has a result."""
+        """Removes a job that has a result."""
         plan = self._entries.get(f"{PLANS}/{job_id}")
         self._entries.delete(f"{JOBS}/{job_id}")
         self._entries.delete(f"{PLANS}/{job_id}")
@@ -206,8 +212,10 @@ class JobStore:
     # ---- the next leader ---------------------------------------------------------------------------------------------
 
     def jobs(self) -> Iterator[StoredJob | UnreadableJob]:
-        """Those that have not ended, in the order of their submission. What has ended is removed on the way, and what was never accepted.
-        Raises ``Unavailable`` and ``Deposed``: they tell nothing of a single job."""
+        """Yields jobs that have not ended, in the order of their submission; removes what is left of ended and never accepted ones.
+
+        Raises ``Unavailable`` and ``Deposed``, which concern the store and not a single job.
+        """
         ended = set(self._entries.names(RESULTS))
         for name in ended:
             self.remove(JobId(name))
@@ -230,7 +238,7 @@ class JobStore:
         yield from (job for _, job in sorted(found, key=lambda one: one[0]))
 
     def _remove_unnamed(self) -> None:
-        """Submissions of leaders that were killed before they accepted them. None while an entry cannot be read: it may name any of them."""
+        """Removes submissions that killed leaders did not accept; none while an entry cannot be read, since it may name any of them."""
         found = [f"{SUBMISSIONS}/{name}" for name in self._names_in(SUBMISSIONS)]
         pasts = self._names_in(PASTS)
         named = set()
@@ -289,7 +297,7 @@ class JobStore:
             ) from None
 
     def _past(self, job_id: JobId) -> JobPast | None:
-        """``None`` where there is none, or it cannot be read: the job goes on without it."""
+        """Returns the stored history of a job; ``None`` when there is none or it cannot be read: the job goes on without it."""
         try:
             with self._file(f"{PASTS}/{job_id}", "read the history of") as (files, path):
                 return msgspec.msgpack.decode(files.read(path), type=JobPast)
@@ -357,5 +365,5 @@ class JobStore:
 
 
 def _pointer(job_id: JobId, checkpoint_id: CheckpointId) -> str:
-    """As in Flink, whose ids have nineteen digits: a list by name is one by number."""
+    """Returns the name of a checkpoint's pointer. As in Flink ids have nineteen digits, so that names sort like numbers."""
     return f"{JOBS}/{job_id}/checkpoints/{checkpoint_id:019d}"

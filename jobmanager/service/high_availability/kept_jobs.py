@@ -1,4 +1,4 @@
-"""What the JobManager tells of its jobs as they go: each change under the token of its term, in order, and granted when it is durable."""
+"""Writes changes of jobs to the job store under the fencing token of a term, in order; each is granted when it is durable."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _log = logging.getLogger("jobmanager")
 
 
 class Jobs(Protocol):
-    """All methods return when what they tell is durable. They raise ``StorageError``: ``Deposed`` once another leads."""
+    """Stores changes of jobs. Methods return when the change is durable and raise ``StorageError``; ``Deposed`` once another JobManager leads."""
 
     async def add(self, job_id: JobId, request: pb.SubmitJobRequest) -> None: ...
     async def note_attempts(self, job_id: JobId, attempts: Mapping[int | None, int]) -> None: ...
@@ -41,53 +41,53 @@ class Jobs(Protocol):
 
 
 class NoJobStore:
-    """Jobs end with their JobManager, which leads alone: everything may happen at once."""
+    """Stores nothing: jobs end with their JobManager, which leads alone, so everything may happen at once."""
 
     async def add(self, job_id: JobId, request: pb.SubmitJobRequest) -> None:
-        """Nothing is kept."""
+        """Does nothing."""
 
     async def note_attempts(self, job_id: JobId, attempts: Mapping[int | None, int]) -> None:
-        """Nothing is kept."""
+        """Does nothing."""
 
     def is_noted(self, job_id: JobId, region: int | None, attempt: int) -> bool:
         return True
 
     async def reserve_id(self, job_id: JobId, checkpoint_id: CheckpointId) -> None:
-        """Nothing is kept."""
+        """Does nothing."""
 
     async def note_savepoint(self, job_id: JobId, checkpoint_id: CheckpointId, location: str) -> None:
-        """Nothing is kept."""
+        """Does nothing."""
 
     async def note_asked(self, asked: Asked) -> None:
-        """Nothing is kept."""
+        """Does nothing."""
 
     async def forget_asked(self, job_id: JobId, request_id: str) -> None:
-        """Nothing was kept."""
+        """Does nothing."""
 
     async def note_shape(self, job_id: JobId, shape: Shape) -> None:
-        """Nothing is kept."""
+        """Does nothing."""
 
     async def commit(self, job_id: JobId, checkpoint_id: CheckpointId, location: str) -> None:
-        """A durable ``_metadata`` is enough."""
+        """Does nothing: a durable ``_metadata`` is enough."""
 
     async def may_remove(self, job_id: JobId, checkpoint_id: CheckpointId) -> None:
-        """It may."""
+        """Does nothing: every checkpoint may be removed."""
 
     async def still_lead(self, job_id: JobId) -> None:
-        """There is no other JobManager."""
+        """Does nothing: there is no other JobManager."""
 
     async def end(self, job_id: JobId, state: JobState) -> None:
-        """Nothing is kept."""
+        """Does nothing."""
 
     async def remove(self, job_id: JobId) -> None:
-        """Nothing was kept."""
+        """Does nothing."""
 
 
 class KeptJobs:
-    """The jobs of one term. Belongs to the loop's thread; the store is asked in threads of ``pool``."""
+    """Stores the changes of jobs in one term. Belongs to the loop's thread; the store is called in threads of ``pool``."""
 
     def __init__(self, store: JobStore, pool: Pool, on_refused: Callable[[str], None]) -> None:
-        """``on_refused``: the store knows a later leader."""
+        """Creates it for one term. ``on_refused``: called when the store knows a later leader."""
         self._store = store
         self._pool = pool
         self._on_refused = on_refused
@@ -101,7 +101,7 @@ class KeptJobs:
     # ---- what is kept ------------------------------------------------------------------------------------------------
 
     async def add(self, job_id: JobId, request: pb.SubmitJobRequest) -> None:
-        """Raises ``InvalidJob`` when another leader has accepted a job of this id."""
+        """Stores a submitted job. Raises ``InvalidJob`` when another leader has accepted a job of this id."""
 
         plan, content = self._store.plan(job_id, request)
 
@@ -139,7 +139,7 @@ class KeptJobs:
         await self._written(job_id, partial(self._store.unpoint, job_id, checkpoint_id))
 
     async def still_lead(self, job_id: JobId) -> None:
-        """After everything else of the job that was asked for; as far as this process knows."""
+        """Waits for all earlier writes of the job; raises ``Deposed`` when this process does not lead, as far as it knows."""
         await self._written(job_id, lambda: None)
 
     async def end(self, job_id: JobId, state: JobState) -> None:
@@ -157,7 +157,7 @@ class KeptJobs:
         self._on(writes.WritesResumed())
 
     def depose(self, reason: str) -> None:
-        """Whatever waits is answered with ``Deposed``, and so is what comes."""
+        """Fails all waiting and later calls with ``Deposed``."""
         self._why = self._why or reason
         self._on(writes.TermOver())
 

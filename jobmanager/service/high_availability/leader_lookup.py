@@ -1,4 +1,4 @@
-"""Who leads and who stands by, looked up in the cluster's store without holding up the loop, and kept for a moment."""
+"""Looks up the leader and the standbys in the cluster's store without blocking the loop; answers are cached briefly."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from tidegate.model.errors import TidegateError
 from tidegate.model.leadership import Contact, Leader
 
 KEPT_S = 0.5
-"""Chosen, not measured: a page and several clients ask at the same time, and a failover takes longer."""
+"""How long an answer is cached, in seconds. Chosen, not measured: a page and several clients ask at the same time, and a failover takes longer."""
 ANSWER_S = 5.0
-"""Chosen, not measured: a client waits for this answer."""
+"""The timeout of a look-up, in seconds. Chosen, not measured: a client waits for this answer."""
 
 T = TypeVar("T")
 
 
 class LeaderLookup:
-    """A store that does not answer keeps a thread, and nothing else. Belongs to the loop's thread."""
+    """Looks up leader and standbys in one thread; a store that does not answer blocks only that. Belongs to the loop's thread."""
 
     def __init__(self, retrieval: Retrieval, clock: Callable[[], float] = time.monotonic) -> None:
-        """``clock`` in seconds."""
+        """Creates a look-up without cached answers. ``clock``: in seconds."""
         self._retrieval = retrieval
         self._clock = clock
         self._pool = Pool(1, "leader-lookup")
@@ -32,13 +32,13 @@ class LeaderLookup:
         self._standbys: tuple[float, list[Contact]] | None = None
 
     async def leader(self) -> Leader | None:
-        """Returns ``None`` while there is no leader, or the store does not say."""
+        """Returns the leader; ``None`` when there is none, or the store does not answer."""
         if self._leader is None or self._clock() - self._leader[0] >= KEPT_S:
             self._leader = (self._clock(), await self._asked(self._retrieval.leader, None))
         return self._leader[1]
 
     async def standbys(self) -> list[Contact]:
-        """Those that wait for their turn, the next one first; none when the store does not say."""
+        """Returns the standbys, the next leader first; empty when the store does not answer."""
         if self._standbys is None or self._clock() - self._standbys[0] >= KEPT_S:
             self._standbys = (self._clock(), await self._asked(self._retrieval.standbys, []))
         return self._standbys[1]

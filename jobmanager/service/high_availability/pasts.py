@@ -1,9 +1,8 @@
-"""Keeps what is shown of running jobs, for the next JobManager: their failures, restarts and checkpoints, and the last figures of subtasks
-that are over.
+"""Stores the history of running jobs for the next JobManager: failures, restarts, checkpoints, and last metrics of ended subtasks.
 
     JobChanged ─▶ (a second) ─▶ Dispatcher.past ─▶ a file beside the job store
 
-No decision depends on it, so nothing waits for it, and what a kill takes away is the last second.
+No decision depends on it, so nothing waits for it, and a kill loses the last second.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from tidegate.jobmanager.service.high_availability.job_store import JobStore
 from tidegate.model.ids import JobId
 
 KEEP_S = 1.0
-"""Chosen, not measured: one small file a second, however often checkpoints are taken."""
+"""The delay before a changed history is written, in seconds. Chosen, not measured: at most one small file a second."""
 
 _log = logging.getLogger("jobmanager")
 
 
 class Pasts:
-    """Belongs to the loop's thread. ``store``: ``None`` where jobs end with their JobManager, and nothing is kept."""
+    """Writes the histories of jobs. Belongs to the loop's thread. ``store``: ``None`` when jobs end with their JobManager, and nothing is stored."""
 
     def __init__(self, store: JobStore | None, pool: Pool, past_of: Callable[[JobId], JobPast | None]) -> None:
         self._store = store
@@ -36,12 +35,12 @@ class Pasts:
         self._writing: set[JobId] = set()
 
     def changed(self, job_id: JobId) -> None:
-        """What is shown of the job is another than before."""
+        """Notes that the history of a job changed; it is written after ``KEEP_S``."""
         if self._store is not None and job_id not in self._due:
             self._due[job_id] = asyncio.get_running_loop().call_later(KEEP_S, self._keep, job_id)
 
     async def flush(self) -> None:
-        """Returns when everything is kept."""
+        """Writes all changed histories; returns when they are written."""
         due = list(self._due)
         self.stop()
         for job_id in due:
@@ -50,7 +49,7 @@ class Pasts:
                 await asyncio.wait([self._pool.submit(partial(self._store.keep_past, job_id, past))])
 
     def stop(self) -> None:
-        """What is due is not kept."""
+        """Drops changed histories that are not written yet."""
         for timer in self._due.values():
             timer.cancel()
         self._due.clear()

@@ -1,4 +1,4 @@
-"""High availability as it is configured: who leads, and where jobs are kept.
+"""Opens high availability as configured: the leader election and the job store.
 
 Of several JobManagers of one cluster one leads. The others are standbys, which take over.
 """
@@ -48,7 +48,7 @@ _log = logging.getLogger("jobmanager")
 
 @dataclass(frozen=True, slots=True)
 class HighAvailability:
-    """One term of a leader. ``store`` is ``None`` when jobs end with their JobManager."""
+    """The services of one term of a leader. ``store`` is ``None`` when jobs end with their JobManager."""
 
     type: HighAvailabilityType
     generation: Generation
@@ -57,16 +57,16 @@ class HighAvailability:
     store: JobStore | None
     release: Callable[[], Awaitable[None]]
     publish: Callable[[Contact], Awaitable[None]]
-    """Tells TaskManagers and clients where the leader is."""
+    """Publishes the leader's addresses to TaskManagers and clients."""
     lookup: LeaderLookup | None = None
-    """Finds the standbys; ``None`` where there are none."""
+    """Finds the standbys; ``None`` when there are none."""
     blobs: Path | None = field(default=None)
-    """The directory in which programs of jobs are kept, if that is one."""
+    """The directory in which programs of jobs are stored, if it is a local one."""
     kept_blobs: KeptBlobs | None = field(default=None)
-    """The bucket in which they are kept, if that is one."""
+    """The object store in which programs of jobs are stored, if it is one."""
 
     def open_blobs(self, configuration: Configuration, working: Path) -> BlobStore:
-        """Programs of jobs: in their directory or ``working`` where jobs end with their JobManager. Raises ``ExternalError``."""
+        """Opens the store for programs of jobs; it is in ``working`` when jobs end with their JobManager. Raises ``ExternalError``."""
         directory, most_bytes = (
             configuration.get(FileOptions.BLOB_DIRECTORY),
             configuration.get(FileOptions.BLOB_MAX_SIZE),
@@ -75,21 +75,21 @@ class HighAvailability:
 
     @property
     def process(self) -> str:
-        """Names this one to people."""
+        """Returns the name of this process for humans."""
         return _process()
 
     @property
     def told(self) -> str:
-        """For the log."""
+        """Describes for the log where jobs are stored."""
         return f"kept in {self.store.directory}" if self.store is not None else "end with this process"
 
 
 class StandbyEnded(Exception):
-    """The process was asked to end before it led (again)."""
+    """Raised when the process is to end before it leads (again)."""
 
 
 def without_high_availability() -> HighAvailability:
-    """Jobs end with this process, which leads alone."""
+    """Returns the services of a JobManager that leads alone and whose jobs end with it."""
 
     async def nothing() -> None: ...
 
@@ -103,8 +103,10 @@ def without_high_availability() -> HighAvailability:
 
 
 async def open_high_availability(configuration: Configuration, shutdown: Shutdown) -> HighAvailability:
-    """Take the lead, as soon as it is this process's turn. Raises ``ConfigurationError``, ``ExternalError`` when the store cannot be used,
-    or ``StandbyEnded``."""
+    """Waits until this process leads; returns the services of its term.
+
+    Raises ``ConfigurationError``, ``ExternalError`` when the store cannot be used, or ``StandbyEnded``.
+    """
     kind = configuration.get(HighAvailabilityOptions.TYPE)
     if kind is HighAvailabilityType.NONE:
         return without_high_availability()
@@ -146,7 +148,7 @@ async def open_high_availability(configuration: Configuration, shutdown: Shutdow
 
 
 async def _wait_to_lead(service: ElectionService, configuration: Configuration, shutdown: Shutdown) -> Term | None:
-    """Clients of this process are led to the leader meanwhile. Its ports are free again when this returns."""
+    """Waits for the next term while a ``Standby`` redirects clients to the leader. Its ports are free again when this returns."""
     standby = Standby(configuration, make_retrieval(configuration))
     starting: list[asyncio.Task[None]] = []
 
@@ -162,7 +164,7 @@ async def _wait_to_lead(service: ElectionService, configuration: Configuration, 
 
 
 def _contact_of_a_standby(configuration: Configuration) -> Contact:
-    """Where its clients reach this process, if that is configured: a port that the system chooses is known only later."""
+    """Returns the addresses of this process as far as they are configured: ports chosen by the system are known only later."""
     option = configuration.get
     host, port, rest = (
         option(JobManagerOptions.RPC_ADDRESS),
@@ -174,7 +176,7 @@ def _contact_of_a_standby(configuration: Configuration) -> Contact:
 
 
 def _check_writable(directory: Path) -> None:
-    """Raises ``ExternalError``."""
+    """Raises ``ExternalError`` when the directory cannot be written."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         (directory / f".writable-{os.getpid()}").write_bytes(b"?")

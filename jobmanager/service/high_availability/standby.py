@@ -1,9 +1,9 @@
-"""What a JobManager answers while another one leads: its REST port passes requests on to the leader, its gRPC port says where the leader is.
+"""A standby JobManager: its REST port forwards requests to the leader, its gRPC port names the leader's address.
 
     browser, flink, curl ─▶ REST of a standby ─▶ REST of the leader          no leader: 503
     tidegate             ─▶ gRPC of a standby ─▶ UNAVAILABLE, with the leader's address, to which the client goes
 
-Flink's standbys answer from the leader's dispatcher, too (``LeaderRetrievalHandler.java``). Both ports are given back before this process leads.
+Flink's standbys also answer from the leader's dispatcher (``LeaderRetrievalHandler.java``). Both ports are released before this process leads.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ NO_CERTIFICATES = (
     "or ask the leader at {leader}."
 )
 NO_LEADER = "Service temporarily unavailable due to an ongoing leader election. Please refresh."
-"""Flink's own words: its clients repeat a request that is answered with 503."""
+"""Flink's message for 503: its clients repeat such a request."""
 CONNECT_S = 3.0
-"""Chosen, not measured: a leader that does not take a connection for so long has gone, and the store will name the next one."""
+"""The timeout of a connection to the leader, in seconds. Chosen, not measured: one that takes longer has gone, and the store will name the next."""
 _CHUNK_BYTES = 64 * 1024
-"""One read of the leader's answer: what a socket's buffer holds."""
+"""How many bytes of the leader's answer are read at once: the size of a socket's buffer."""
 _OF_THE_HOP = frozenset(
     {"connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "proxy-authorization", "content-length", "host"}
 )  # fmt: skip
-"""Headers that are about one connection; those below are about the page that asks, which this port has looked at."""
+"""Headers of a single connection, which are not forwarded. Those of ``_OF_THE_PAGE`` concern the page that asks, which this port has checked."""
 _OF_THE_PAGE = frozenset({"origin", "referer", "sec-fetch-site", "user-agent"})
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -52,7 +52,7 @@ _log = logging.getLogger("jobmanager")
 
 
 class Standby:
-    """``start`` never raises: a port in use belongs to the leader of the same machine, and nobody misses this one."""
+    """The servers of a standby. ``start`` never raises: a port in use belongs to the leader on the same machine."""
 
     def __init__(self, configuration: Configuration, retrieval: Retrieval) -> None:
         self._configuration = configuration
@@ -76,7 +76,7 @@ class Standby:
             _log.info("standby: gRPC port %d and REST port %s lead clients to the leader", bound, rest or "-")
 
     async def stop(self) -> None:
-        """The ports are free when this returns."""
+        """Stops the servers; the ports are free when this returns."""
         if self._server is not None:
             await self._server.stop(0)
         await self._forwarder.stop()
@@ -87,7 +87,7 @@ class Standby:
 
 
 class _Elsewhere(grpc.GenericRpcHandler):
-    """Answers every method of every service."""
+    """Answers every gRPC method with UNAVAILABLE and the leader's address."""
 
     def __init__(self, lookup: LeaderLookup) -> None:
         self._lookup = lookup
@@ -111,7 +111,7 @@ class _Elsewhere(grpc.GenericRpcHandler):
 
 
 class Forwarder:
-    """The REST port of a standby. Whoever may change something is decided here, as the leader would decide it of its own pages."""
+    """The REST port of a standby. It checks the origin of changes as the leader would for its own pages."""
 
     def __init__(self, configuration: Configuration, lookup: LeaderLookup) -> None:
         self._configuration = configuration
@@ -124,7 +124,7 @@ class Forwarder:
         self._runner: web.AppRunner | None = None
 
     async def start(self, host: str, port: int) -> int:
-        """Returns the port, 0 when it could not be had."""
+        """Listens; returns the port, 0 when it could not bind it."""
         asks_users = bool(self._configuration.get(SecurityOptions.USERS_FILE))  # the leader does
         first = own_user_alone(self._configuration, host, asks_users=asks_users)
         application = web.Application(client_max_size=self._largest, middlewares=first)
@@ -162,8 +162,10 @@ class Forwarder:
             return web.Response(status=error.status, body=body, headers=headers)
 
     async def _forwarded(self, request: web.Request) -> web.StreamResponse:
-        """Raises ``RestError`` 503 where there is no leader, or it does not answer, and 401 where that refuses a user who is known by a certificate alone:
-        it sees that of this process."""
+        """Forwards a request to the leader. Raises ``RestError`` 503 when there is no leader or it does not answer.
+
+        Raises 401 when the leader refuses a user who is known by a client certificate alone, since it sees the certificate of this process.
+        """
         leader = await self._lookup.leader()
         if leader is None or not leader.contact.rest or self._session is None:
             raise RestError(503, NO_LEADER)

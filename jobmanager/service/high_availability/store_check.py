@@ -1,10 +1,10 @@
-"""Whether a job store is one that this version of tidegate reads, and whether its entries and its files are of one cluster.
+"""Checks that this version can read a job store, and that its entries and its files belong to the same cluster.
 
     store                    entry: the form of the store, and a random name of the cluster
     <storageDir>/cluster     file: that name again, where entries lie elsewhere than files
 
-A leader that asks other servers than before, or that was given the directory of another cluster, would take submissions of the other one for leftovers.
-So it refuses before it reads a job. The entry is made first: a process that dies in between leaves an entry without jobs, and the next one makes the file.
+A leader with the wrong servers or directory would take submissions of another cluster for leftovers. So it refuses before it reads a job. The
+entry is written first: a process that dies in between leaves an entry without jobs, and the next one writes the file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tidegate.wire.unreadable import UNREADABLE
 from tidegate.wire.versions import VERSION
 
 FORMAT = 1
-"""The form in which entries are named and written. It is raised by a change that an earlier version would misread."""
+"""The version of the store's layout, raised by a change that an earlier version would misread."""
 ENTRY, FILE = "store", "cluster"
 
 
@@ -33,7 +33,9 @@ class _Store(msgspec.Struct):
 
 
 def check_store(entries: Entries, directory: str, *, has_files_elsewhere: bool) -> None:
-    """Blocks. Raises ``VersionMismatch``, ``CorruptData`` or ``ExternalError``; nothing is changed then."""
+    """Checks the job store, and initializes an empty one. Blocks. Raises ``VersionMismatch``, ``CorruptData`` or ``ExternalError``; nothing is
+    changed then.
+    """
     store = _read(entries, directory)
     if not has_files_elsewhere:
         if store is None:

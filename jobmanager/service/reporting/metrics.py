@@ -1,5 +1,7 @@
-"""The figures of the JobManager for Prometheus: of the process and the cluster, and of every job that is not over (scopes
-``jobmanager`` and ``jobmanager_job``). None of them once another JobManager leads."""
+"""The JobManager's metrics for Prometheus: of the process, the cluster, and every job that is not terminal.
+
+Scopes ``jobmanager`` and ``jobmanager_job``. There are none once another JobManager leads.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The receivers of this JobManager's figures, as the configuration asks: Prometheus and OpenTelemetry."""
+"""Starts the configured reporters of the JobManager's metrics and traces: Prometheus and OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidegate.model.options import JobManagerOptions, TraceOptions
 
 
 async def start_reporters(configuration: Configuration, core: JobManagerCore, services: Services) -> None:
-    """Start them. Raises ``ConfigurationError`` for one that does not exist here."""
+    """Starts the configured reporters. Raises ``ConfigurationError`` for an unsupported one."""
     host, name = configuration.get(JobManagerOptions.BIND_HOST), configuration.get(JobManagerOptions.RPC_ADDRESS)
     serving = await serve_metrics(configuration, host, lambda: job_manager_samples(core, name, wall_clock_ms))
     if serving is not None:

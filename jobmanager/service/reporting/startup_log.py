@@ -1,4 +1,4 @@
-"""What a JobManager says when it starts."""
+"""What a JobManager logs when it starts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOTHING_SURVIVES = (
 
 
 def announce(configuration: Configuration) -> None:
-    """Its version; settings without effect, old names, and what will not survive this process."""
+    """Logs the version, options without effect or with deprecated names, and what will not survive this process."""
     _log.info("JobManager %s on Python %s, pid %d", VERSION, PYTHON_VERSION, os.getpid())
     for warning in (*configuration.warnings(), *warnings_of_environment()):
         _log.warning("configuration: %s", warning)
@@ -31,7 +31,7 @@ def announce(configuration: Configuration) -> None:
 
 
 def plain_tokens(configuration: Configuration) -> list[str]:
-    """What is not safe about tokens of users where connections have no TLS."""
+    """Returns warnings about tokens of users on connections without TLS."""
     option = configuration.get
     if not option(SecurityOptions.USERS_FILE):
         return []

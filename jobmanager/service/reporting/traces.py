@@ -1,9 +1,9 @@
-"""Checkpoints and starts of jobs as traces: Flink's spans ``Checkpoint`` and ``JobInitialization`` (``DefaultCheckpointStatsTracker``),
+"""Reports checkpoints and job starts as traces: Flink's spans ``Checkpoint`` and ``JobInitialization`` (``DefaultCheckpointStatsTracker``),
 sent by OpenTelemetry over HTTP.
 
     a job changed ─▶ what ended since the last look? ─▶ spans ─▶ the exporter's own thread
 
-Sending never holds the JobManager up: what cannot be sent is dropped with a line in the log.
+Sending never blocks the JobManager: what cannot be sent is dropped and logged.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ FACTORY = "org.apache.flink.traces.otel.OpenTelemetryTraceReporterFactory"
 NAME = "otel"
 SCOPE = "org.apache.flink.runtime.checkpoint.CheckpointStatsTracker"
 _NANOS_PER_MS = 1_000_000
-"""OpenTelemetry's times are in nanoseconds."""
+"""Nanoseconds in a millisecond: OpenTelemetry's times are in nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Times in Unix ms."""
+    """A span of a trace. Times in Unix ms."""
 
     name: str
     start_ms: float
@@ -84,7 +84,7 @@ def _subtask_span(part: SubtaskCheckpointView, task: str, checkpoint: Checkpoint
 
 
 def start_span(job: JobSummary, now_ms: int) -> Span:
-    """From its submission, or from the failure that it recovers from, until every task runs."""
+    """Returns the span of a job start: from its submission, or from the failure that it recovers from, until every task runs."""
     times = job.state_timestamps_ms
     since = times.get(JobState.RESTARTING) if job.restarts else times.get(JobState.CREATED)
     attributes: dict[str, str | int | float | bool] = {
@@ -100,7 +100,7 @@ def start_span(job: JobSummary, now_ms: int) -> Span:
 
 
 class Tracing:
-    """Remembers what was reported of each job; ``look`` returns what is new."""
+    """Remembers which checkpoints and starts of each job were reported; ``look`` yields the spans of new ones."""
 
     def __init__(self, detail: SpanDetail, now_ms: Callable[[], int] = wall_clock_ms) -> None:
         self._detail = detail
@@ -123,7 +123,7 @@ class Tracing:
 
 
 def is_asked_for(configuration: Configuration) -> bool:
-    """Whether spans shall be sent. Raises ``ConfigurationError`` for a reporter that is not known here."""
+    """Tells whether spans are to be sent. Raises ``ConfigurationError`` for an unsupported reporter."""
     names = configuration.get(TraceOptions.REPORTERS)
     factory = configuration.get(TraceOptions.OTEL_FACTORY)
     unknown = [name for name in names or () if name != NAME]
@@ -137,7 +137,10 @@ def is_asked_for(configuration: Configuration) -> bool:
 
 
 def start_tracing(configuration: Configuration, core: JobManagerCore) -> Callable[[], None]:
-    """Begin to send; returns how to stop, which sends what is left. Raises ``ConfigurationError`` without the extra."""
+    """Starts to send spans; returns a function that stops it and sends what is left.
+
+    Raises ``ConfigurationError`` when OpenTelemetry is not installed.
+    """
     send, close = _exporter(configuration)
     tracing = Tracing(configuration.get(TraceOptions.DETAIL))
 

@@ -1,4 +1,4 @@
-"""What clients may ask (``JobManagerClientService``); what concerns snapshots is in ``SnapshotServicer``."""
+"""The gRPC service for clients (``JobManagerClientService``); its calls about snapshots are in ``SnapshotServicer``."""
 
 from __future__ import annotations
 
@@ -33,19 +33,21 @@ from tidegate.wire.convert import ack_of, error_to_pb, graph_to_pb
 from tidegate.wire.convert_kv_state import kv_state_to_pb, places_to_pb
 
 WATCH_INTERVAL_MS = 1_000
-"""Longest time between two statuses: counters change without an event of the machine."""
+"""The longest time between two messages of a watch, in ms: counters change without an event of the machine."""
 WATCH_PAUSE_MS = 50
-"""The shortest time between two messages. It delays a message behind its change, so that work that is under way just
-then, most often a checkpoint, comes first."""
+"""The shortest time between two messages of a watch, in ms. It delays a message after its change, so that work in progress,
+such as a checkpoint, goes first.
+"""
 WATCH_PAUSE_FACTOR = 20
-"""... and this many times what it took to build the message: a watcher of ten thousand subtasks that come up must not
-keep the loop from those subtasks."""
+"""The pause is also at least this many times what it took to build the message: a watcher of ten thousand starting
+subtasks must not occupy the loop.
+"""
 
 _log = logging.getLogger(__name__)
 
 
 class ClientServicer(SnapshotServicer):
-    """Answers from the machine's views; changes go through events."""
+    """Answers clients from the machine's views; changes go through events."""
 
     def __init__(
         self,
@@ -66,7 +68,7 @@ class ClientServicer(SnapshotServicer):
         self._submitting = asyncio.Lock()
         self.rest_port = 0
         self.history: History | None = None
-        """Jobs that ended and that only the archive knows."""
+        """Archived jobs that have ended."""
 
     async def SubmitJob(self, request: pb.SubmitJobRequest, context: object) -> pb.SubmitJobResponse:
         try:
@@ -80,8 +82,10 @@ class ClientServicer(SnapshotServicer):
         return pb.SubmitJobResponse(job_id=submitted.graph.job_id)
 
     async def _keep(self, job_id: JobId, request: pb.SubmitJobRequest) -> None:
-        """For the next JobManager. A job that cannot be kept is refused. Its blobs stay where another leader may have accepted it: that one needs them,
-        or removes them."""
+        """Stores a job for the next JobManager. A job that cannot be stored is refused.
+
+        Its blobs stay when another leader may have accepted it: that one needs them, or removes them.
+        """
         try:
             await self._blobs.keep(job_id)
             await self._availability.jobs.add(job_id, request)
@@ -150,7 +154,7 @@ class ClientServicer(SnapshotServicer):
                 await self._settled(job_id, job.state, changed, max(WATCH_PAUSE_MS, took_ms * WATCH_PAUSE_FACTOR))
 
     async def _settled(self, job_id: JobId, told: JobState, changed: asyncio.Event, pause_ms: float) -> None:
-        """When nothing but counters changed: for the pause, or until the job has another state."""
+        """Waits for the pause between two messages, or until the job has another state."""
         until = asyncio.get_running_loop().time() + pause_ms / 1000
         while self._core.machine.state_of(job_id) is told:
             left_ms = (until - asyncio.get_running_loop().time()) * 1000

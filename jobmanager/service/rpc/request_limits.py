@@ -1,4 +1,4 @@
-"""How long a request to each method of the JobManager may be."""
+"""The maximum size of a request to each gRPC method of the JobManager."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _AS_LONG_AS_ANY = (
     "SendOperatorEvent",
     "RegisterKvState",
 )
-"""They carry graphs, states, or lists of subtasks with their figures."""
+"""Methods whose requests may be large: they carry graphs, states, or lists of subtasks with their metrics."""
 
 
 def request_limits(configuration: Configuration) -> RequestLimits:

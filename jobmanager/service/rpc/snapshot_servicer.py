@@ -1,4 +1,4 @@
-"""What clients may ask about snapshots: take one, ask how it ended, remove one."""
+"""The calls of clients about snapshots: trigger one, ask for its outcome, dispose of one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REQUEST_ID = re.compile(r"[0-9a-f]{32}")
 
 
 class Disposal:
-    """Removes snapshots that users name."""
+    """Disposes of snapshots that users name."""
 
     def __init__(self, core: JobManagerCore, storage: CheckpointStorage, pool: Pool) -> None:
         self._core = core
@@ -29,8 +29,11 @@ class Disposal:
         self._pool = pool
 
     async def dispose(self, path: str) -> None:
-        """Shared files that no other checkpoint names go with it. Raises ``StorageError`` when there is none or it
-        cannot be removed, ``Misuse`` while a job may restore it, and for a path that a client may not name."""
+        """Deletes a snapshot, and its shared files that no other checkpoint names.
+
+        Raises ``StorageError`` when there is none or it cannot be deleted, ``Misuse`` while a job may restore it, and for a path that clients
+        may not name.
+        """
         location = await self._pool.submit(partial(self._storage.location_of_client, path))
         for job in self._core.machine.jobs():
             checkpoints = self._core.machine.checkpoints(job.job_id)
@@ -77,7 +80,7 @@ class SnapshotServicer(JobManagerClientServiceServicer):
     async def _savepoint(
         self, request: pb.TriggerSavepointRequest | pb.StopWithSavepointRequest, kind: SnapshotType
     ) -> pb.SnapshotResponse:
-        """A request that comes again with its id, to this JobManager or the next one, is the same one."""
+        """Starts a savepoint. A repeated request with the same id, to this JobManager or the next one, is the same savepoint."""
         directory, request_id = request.target_directory, request.request_id
         try:
             job_id = known_job(self._core, request.job_id)
@@ -105,7 +108,7 @@ class SnapshotServicer(JobManagerClientServiceServicer):
 
 
 def known_job(core: JobManagerCore, text: str) -> JobId:
-    """Raises ``Misuse`` for a text that is no id, ``UnknownJob``."""
+    """Parses the id of a known job. Raises ``Misuse`` for a text that is no id, ``UnknownJob``."""
     try:
         job_id = parse_job_id(text)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What TaskManagers say (``JobManagerService``). Every message is fenced by generation, those of tasks by attempt too."""
+"""The gRPC service for TaskManagers (``JobManagerService``). Every message is fenced by generation, those of tasks by attempt too."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 class TaskManagerServicer(JobManagerServiceServicer):
-    """Turns messages into events."""
+    """Converts messages of TaskManagers into events of the machine."""
 
     def __init__(self, core: JobManagerCore, blobs: BlobStore) -> None:
         self._core = core
@@ -37,10 +37,12 @@ class TaskManagerServicer(JobManagerServiceServicer):
         self._heartbeat_timeout_ms = core.configuration.get(HeartbeatOptions.TIMEOUT)
         may_return = core.configuration.get(RuntimeOptions.RECONNECT_TIMEOUT) > 0
         self._reconnect_ms = self._heartbeat_timeout_ms if may_return else 0
-        """A JobManager that stood still itself has not counted the time: only where its port is closed it is gone before that."""
+        """How long a TaskManager tries to reconnect, in ms. A JobManager that was suspended has not counted the time, so it is gone earlier only
+        if its port is closed.
+        """
         self._allows_faults = core.configuration.get(RuntimeOptions.ALLOW_FAULTS)
         self.fenced = 0
-        """Messages refused because of their generation or attempt."""
+        """How many messages were refused because of their generation or attempt."""
 
     async def RegisterTaskManager(
         self, request: pb.RegisterTaskManagerRequest, context: object

@@ -1,1 +1,1 @@
-"""Reads and writes of checkpoint storage and of the archive, in a pool."""
+"""Reads and writes checkpoint storage and the archive of jobs, in a thread pool."""

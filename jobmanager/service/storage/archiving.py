@@ -1,5 +1,6 @@
 """Writes the REST responses of a job into its archive when the job has ended (Flink:
-``JsonResponseHistoryServerArchivist``)."""
+``JsonResponseHistoryServerArchivist``).
+"""
 
 from __future__ import annotations
 
@@ -18,8 +19,10 @@ _log = logging.getLogger(__name__)
 
 
 class Archiving:
-    """``answers``: JSON by path about a job that is over. ``written``: an archive is new. A job that cannot be archived is logged; nothing else
-    depends on it."""
+    """Archives ended jobs in the background; failures are only logged.
+
+    ``answers``: returns JSON by path for an ended job. ``written``: called after an archive is written.
+    """
 
     def __init__(
         self,
@@ -41,7 +44,7 @@ class Archiving:
         task.add_done_callback(self._running.discard)
 
     async def settled(self) -> None:
-        """Until all that ended is written."""
+        """Waits until all ended jobs are archived."""
         await asyncio.gather(*self._running)
 
     async def _archive(self, job_id: JobId) -> None:

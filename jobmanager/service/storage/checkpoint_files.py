@@ -1,15 +1,15 @@
-"""Carries out the machines' storage commands in a pool, one after the other for each checkpoint.
+"""Carries out the machines' storage commands in a thread pool, one after the other for each checkpoint.
 
     CreateLocation ─▶ LocationCreated          WriteManifest ─▶ _metadata ─▶ pointer ─▶ ManifestWritten | ManifestWriteFailed
     DiscardCheckpoint ─▶ CheckpointDiscarded   ReadBackManifest ─▶ the same two, outcome known
     DiscardSharedFiles ─▶ SharedFilesDiscarded InspectCheckpoints ─▶ CheckpointsInspected
 
-``_metadata`` is the payload. What completes a checkpoint is its pointer in the job store, which only the leader can write (``Jobs.commit``);
-nothing is answered before. Once another JobManager leads, nothing is answered at all. While ``_metadata`` is written, the files that it names are looked
-for: a checkpoint of which some were removed is none.
+``_metadata`` is the payload. A checkpoint is completed by its pointer in the job store, which only the leader can write (``Jobs.commit``);
+no event is posted before. Once another JobManager leads, none is posted at all. While ``_metadata`` is written, the files that it names are
+checked: a checkpoint with missing files is not completed.
 
 A write that takes longer than its limit is answered with "outcome unknown" and goes on; a read-back waits for its end,
-and is repeated until it can tell. What is discarded goes in parallel, or one checkpoint and one file after the other
+and is repeated until it can tell. Deletions run in parallel, or one checkpoint and one file after the other
 (``execution.checkpointing.cleaner.parallel-mode``).
 """
 
@@ -55,16 +55,16 @@ StorageCommand = (
 )
 
 READ_BACK_RETRY_MS = 1_000
-"""Chosen, not measured: storage that did not answer is seldom back at once."""
+"""The pause before a read-back is repeated, in ms. Chosen, not measured: storage that did not answer is seldom back at once."""
 DISCARDS_AT_ONCE = 4
-"""As many as the JobManager has threads for storage."""
+"""How many files are deleted at once: as many as the JobManager has threads for storage."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class JobDirectories:
-    """Where a job's snapshots go; ``checkpoints`` is ``None`` for the JobManager's memory."""
+    """The directories of a job's checkpoints and savepoints; ``checkpoints`` is ``None`` for the JobManager's memory."""
 
     checkpoints: str | None
     savepoints: str | None
@@ -82,7 +82,7 @@ class JobDirectories:
 
 
 class CheckpointFiles:
-    """The storage half of the JobManager's service."""
+    """Carries out storage commands and posts their events to the machine."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class CheckpointFiles:
         jobs: Jobs,
         on_completed: Callable[[str, CheckpointManifest], None] = lambda _location, _manifest: None,
     ) -> None:
-        """``on_completed``: called with what a job goes on from now, before that is answered."""
+        """Creates it without jobs. ``on_completed``: called with location and manifest of a completed checkpoint, before its event is posted."""
         self._on_completed = on_completed
         self._storage = storage
         self._pool = pool
@@ -111,19 +111,19 @@ class CheckpointFiles:
         self._directories[job_id] = directories
 
     def has_savepoint_directory(self, job_id: JobId) -> bool:
-        """There is one for savepoints that name none."""
+        """Tells whether the job has a default directory for savepoints."""
         places = self._directories.get(job_id)
         return places is not None and places.savepoints is not None
 
     def execute(self, command: StorageCommand) -> None:
-        """Begin it; its event is posted when it is done."""
+        """Starts a command; its event is posted when it is done."""
         key = (command.job_id, command.checkpoint_id)
         task = asyncio.create_task(self._after(self._last.get(key), self._carry_out(command)))
         self._last[key] = task
         task.add_done_callback(partial(self._forget, key))
 
     def job_terminated(self, job_id: JobId) -> None:
-        """Everything of it that was to be discarded is: its directories go too, where they hold nothing."""
+        """Removes the empty directories of an ended job, after all its deletions."""
         places = self._directories.get(job_id)
         if places is not None and places.checkpoints is not None and places.create_subdir:
             task = asyncio.create_task(self._remove_empty(places.checkpoints, job_id))
@@ -131,7 +131,7 @@ class CheckpointFiles:
             task.add_done_callback(self._leaving.discard)
 
     async def settled(self) -> None:
-        """Until every command that was begun is answered."""
+        """Waits until every started command is done."""
         while self._last or self._leaving:
             await asyncio.gather(*self._last.values(), *self._leaving, return_exceptions=True)
 
@@ -237,7 +237,10 @@ class CheckpointFiles:
     async def _commit(
         self, command: WriteManifest | ReadBackManifest, outcome: ManifestWrite
     ) -> ManifestWritten | ManifestWriteFailed:
-        """The point of no return. A savepoint needs no pointer unless its job stops with it: sinks commit nothing on account of it."""
+        """Writes the pointer of a checkpoint, which completes it.
+
+        A savepoint gets none unless its job stops with it: its sinks commit nothing.
+        """
         key = (command.job_id, command.checkpoint_id)
         opened = self._open.get(key)
         kind = opened.manifest.snapshot_type if opened is not None else SnapshotType.CHECKPOINT
@@ -299,14 +302,14 @@ class CheckpointFiles:
 
 @dataclass(frozen=True, slots=True)
 class _OpenWrite:
-    """A write of ``_metadata`` that is not settled, and the look at the files that it names."""
+    """A write of ``_metadata`` that is not settled, with the check of the files that it names."""
 
     manifest: CheckpointManifest
     check: asyncio.Future[None]
 
 
 async def _missing(check: asyncio.Future[None]) -> StorageError | None:
-    """A directory that cannot be listed is no reason to give up a checkpoint."""
+    """Returns the error of missing files. A directory that cannot be listed does not fail a checkpoint: it is logged."""
     try:
         await asyncio.shield(check)
     except CheckpointFilesMissing as error:
@@ -317,7 +320,7 @@ async def _missing(check: asyncio.Future[None]) -> StorageError | None:
 
 
 def _seen(check: asyncio.Future[None]) -> None:
-    """Marks a failed look as seen: its result is not needed where ``_metadata`` could not be written."""
+    """Retrieves the exception of a failed check, so that asyncio does not log it when the result is not needed."""
     if not check.cancelled():
         check.exception()
 

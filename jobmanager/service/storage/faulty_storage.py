@@ -1,4 +1,4 @@
-"""Checkpoint storage that can be made slow or full on purpose, for the JobManager's own writes: a checkpoint's directory and its ``_metadata``."""
+"""Checkpoint storage that can be made slow or full on purpose, for the JobManager's own writes: directories of checkpoints and ``_metadata``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tidegate.store.client_places import ClientPlaces, with_roots
 
 
 def make_storage(configuration: Configuration) -> CheckpointStorage:
-    """A faulty one where faults may be made on purpose. Raises ``ConfigurationError``."""
+    """Creates the checkpoint storage, one that injects faults if the configuration allows faults. Raises ``ConfigurationError``."""
     places, signing = client_places(configuration), signing_of_manifests(configuration)
     if configuration.get(RuntimeOptions.ALLOW_FAULTS):
         return FaultyStorage(places, signing)
@@ -31,8 +31,11 @@ def make_storage(configuration: Configuration) -> CheckpointStorage:
 
 
 def client_places(configuration: Configuration) -> ClientPlaces:
-    """Below the directories of the cluster's configuration. A JobManager that only its own machine can reach lets clients name whatever is on this
-    machine, and buckets, unless the configuration lists directories."""
+    """Returns the directories in which clients may name files: those of the cluster's configuration.
+
+    A JobManager that only its own machine can reach also allows any path on this machine and any bucket, unless the
+    configuration lists directories.
+    """
     option = configuration.get
     listed = option(JobManagerOptions.CLIENT_DIRECTORIES)
     own = (
@@ -45,7 +48,7 @@ def client_places(configuration: Configuration) -> ClientPlaces:
 
 
 class FaultyStorage(CheckpointStorage):
-    """Called in threads of the storage pool, which may block; ``slow`` and ``fill`` by the loop."""
+    """Checkpoint storage with injected faults. Its methods run in threads of the storage pool, ``slow`` and ``fill`` in the loop."""
 
     def __init__(self, places: ClientPlaces | None = None, signing: SigningNow | None = None) -> None:
         super().__init__(client_places=places, signing=signing)

@@ -1,11 +1,11 @@
-"""Inline state of checkpoints, for tasks that are to be restored from it.
+"""Supplies the inline state of a checkpoint to tasks that are restored from it.
 
     SubmitTask that lacks its inline state ─▶ reading_of ─▶ Reading ──outbox: fill, just before it is sent──▶ SubmitTask
 
-That of the newest checkpoint of each job stays in memory, as in Flink's JobManager, up to ``HELD_BYTES`` for all jobs: a job whose
-checkpoint directory is removed goes on from it. What is not there is read from ``_metadata``. All tasks that are restored together share one read;
-when the last of them is on its way, its content is gone from memory again. A read that fails fails SubmitTask, with the file's name: what comes then is
-decided where failed attempts are.
+The inline state of the newest checkpoint of each job stays in memory, as in Flink's JobManager, up to ``HELD_BYTES`` for all jobs: a job whose
+checkpoint directory is removed goes on from it. Other inline state is read from ``_metadata``. All tasks that are restored together share
+one read;
+its content is released when the last of them is sent. A failed read fails SubmitTask with the file's name, which fails the attempt.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ from tidegate.model.ids import JobId
 from tidegate.store.checkpoints import CheckpointStorage
 
 HELD_BYTES = 64 << 20
-"""Chosen: the inline state of 1,000 subtasks with three states of 20 KiB, the largest that travels inline by default."""
+"""How much inline state is held in memory for all jobs. Chosen: that of 1,000 subtasks with three states of 20 KiB, the largest that
+travels inline by default.
+"""
 
 
 class Reading:
-    """One read of one ``_metadata``; begun when it is first needed, kept as long as it is referenced. ``held``: it is in memory."""
+    """One shared read of one ``_metadata``, started when it is first needed. ``held``: its inline state in memory, if it is there."""
 
     def __init__(
         self, storage: CheckpointStorage, pool: Pool, location: str, held: Mapping[ContentKey, bytes] | None
@@ -40,7 +42,7 @@ class Reading:
         self._content: asyncio.Future[Mapping[ContentKey, bytes]] | None = None
 
     async def fill(self, call: SubmitTask) -> SubmitTask:
-        """The call with everything that its task needs. Raises ``StorageError``, ``CorruptData`` or ``VersionMismatch``."""
+        """Returns the call with the inline state that its task needs. Raises ``StorageError``, ``CorruptData`` or ``VersionMismatch``."""
         restore = call.deployment.restore
         assert restore is not None, call.deployment.attempt
         if self._held is not None:
@@ -52,7 +54,7 @@ class Reading:
 
 
 class InlineState:
-    """Finds the reading that a call shares with others."""
+    """Holds the inline state of the newest checkpoints, and shares reads of others between calls."""
 
     def __init__(self, storage: CheckpointStorage, pool: Pool) -> None:
         self._storage = storage
@@ -62,16 +64,16 @@ class InlineState:
 
     @property
     def readings(self) -> int:
-        """How many readings are still referenced."""
+        """Returns how many readings are still referenced."""
         return len(self._readings)
 
     @property
     def held_bytes(self) -> int:
-        """How much of the newest checkpoints is in memory."""
+        """Returns how many bytes of inline state are held in memory."""
         return sum(held.size_bytes for held in self._held.values())
 
     def hold(self, location: str, manifest: CheckpointManifest) -> None:
-        """The newest checkpoint of its job, as it was written: its inline state is kept instead of that of the one before."""
+        """Holds the inline state of a job's newest checkpoint in memory instead of that of the one before."""
         self._held.pop(manifest.job_id, None)
         content = inline_state_of(manifest)
         size_bytes = sum(map(len, content.values()))
@@ -79,11 +81,11 @@ class InlineState:
             self._held[manifest.job_id] = _Held(location, content, size_bytes)
 
     def forget(self, job_id: JobId) -> None:
-        """The job is over."""
+        """Releases the inline state of a job that has ended."""
         self._held.pop(job_id, None)
 
     def reading_of(self, call: SubmitTask) -> Reading | None:
-        """``None``: it lacks nothing."""
+        """Returns the reading for a call; ``None`` when its task needs no inline state."""
         restore = call.deployment.restore
         if restore is None or not needs_inline_state(restore):
             return None
@@ -98,7 +100,7 @@ class InlineState:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """The inline state of one checkpoint."""
+    """The inline state of one checkpoint in memory."""
 
     location: str
     content: Mapping[ContentKey, bytes]
@@ -114,6 +116,6 @@ def _read(storage: CheckpointStorage, location: str) -> Mapping[ContentKey, byte
 
 
 def _seen(content: asyncio.Future[Mapping[ContentKey, bytes]]) -> None:
-    """Marks a failed read as seen: its TaskManager was lost meanwhile, and no caller may be waiting."""
+    """Retrieves the exception of a failed read, so that asyncio does not log it: its TaskManager may be lost and no caller waiting."""
     if not content.cancelled():
         content.exception()

@@ -1,4 +1,4 @@
-"""What the storage holds of a job whose JobManager is gone: the event's ``FoundCheckpoint``s."""
+"""Finds the checkpoints in storage of a job whose JobManager was lost."""
 
 from __future__ import annotations
 
@@ -20,10 +20,13 @@ def find_checkpoints(
     job_id: JobId,
     stored: StoredJob,
 ) -> tuple[FoundCheckpoint, ...]:
-    """What the job store has a pointer to is complete. What else lies in the job's directory is not, ``_metadata`` or not: no sink has ever heard of
-    it. A savepoint that never became whole is removed; a whole one belongs to the user. Blocks. Raises ``StorageError`` where
-    something cannot be read today, as opposed to being damaged, and ``NotSigned`` for a completed one without the signature that it has to have: another
-    configuration can restore it."""
+    """Returns the checkpoints of a job in storage. Blocks.
+
+    Those with a pointer in the job store are complete; others in the job's directory are not, with or without ``_metadata``: no sink was notified
+    of them. An incomplete savepoint is removed; a complete one belongs to the user. Raises ``StorageError`` when something cannot be
+    read now, as opposed to being damaged, and ``NotSigned`` for a completed one without the required signature: it can be restored with
+    another configuration.
+    """
     return tuple(_found(storage, directories, job_id, stored))
 
 
@@ -60,7 +63,7 @@ def _completed(storage: CheckpointStorage, number: CheckpointId, location: str) 
 
 
 def _is_of(storage: CheckpointStorage, location: str, job_id: JobId) -> bool:
-    """Whether a directory that jobs share has something of this one: only a manifest tells."""
+    """Tells whether a checkpoint in a directory that several jobs share is of this job: only its manifest says so."""
     if not storage.is_complete(location):
         return False
     try:

@@ -1,1 +1,1 @@
-"""The JobManager's side of its TaskManagers: what they report, and what they are sent."""
+"""The JobManager's connections to TaskManagers: what they report, and what they are sent."""

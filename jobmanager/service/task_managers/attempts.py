@@ -1,5 +1,4 @@
-"""Which attempts count: the last one that was submitted for each subtask of a job that is not over. And what was measured of
-them, and of the processes that run them."""
+"""The current attempt of each subtask of a running job, and the last metrics of attempts and TaskManager processes."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from tidegate.wire.task_metrics import Readings, ReadingSpan, late_records_dropp
 
 
 class CurrentAttempts:
-    """Looked up for every message of a task, so by dictionary. Counters outlive the job: they are its last figures."""
+    """Current attempts and their last metrics, by dictionary, since it is used for every message of a task. Metrics outlive the job."""
 
     def __init__(self, now_ms: Callable[[], int] = wall_clock_ms) -> None:
         self._now_ms = now_ms
@@ -28,7 +27,7 @@ class CurrentAttempts:
         self._counters: dict[JobId, dict[SubtaskId, tuple[int, Readings]]] = {}
         self._last_told: dict[JobId, dict[SubtaskId, int]] = {}
         self._late_before: dict[JobId, Counter[str]] = {}
-        """Late records that attempts dropped which were followed by others, by operator."""
+        """Late records that replaced attempts dropped, by operator."""
         self._processes: dict[TaskManagerId, Mapping[str, float]] = {}
         self._outages = CommitOutages()
 
@@ -41,7 +40,7 @@ class CurrentAttempts:
         self._current.add(attempt)
 
     def reported(self, attempt: AttemptId) -> None:
-        """A TaskManager has it, of a job that an earlier JobManager ran: its messages count, unless a later attempt is known."""
+        """Makes an attempt current that a TaskManager runs for a job of an earlier JobManager, unless a later one is known."""
         known = self._attempts.get(attempt.job_id, {}).get(attempt.subtask_id)
         if known is None or known.attempt < attempt.attempt:
             self.submitted(attempt)
@@ -50,12 +49,12 @@ class CurrentAttempts:
         return attempt in self._current
 
     def forget(self, job_id: JobId) -> None:
-        """The job is over."""
+        """Removes the attempts of a job that has ended; their metrics stay."""
         self._current.difference_update(self._attempts.pop(job_id, {}).values())
         self._outages.forget(job_id)
 
     def measured(self, attempt: AttemptId, metrics: TaskMetrics) -> None:
-        """Newer figures; those of an attempt that is over are dropped."""
+        """Stores newer metrics of a current attempt; those of other attempts are dropped."""
         latest = self._counters_of(attempt)
         reading = (self._now_ms(), metrics)
         if self.is_current(attempt):
@@ -71,7 +70,7 @@ class CurrentAttempts:
             of_job[attempt.subtask_id] = (attempt.attempt, Readings(reading))
 
     def measured_last(self, attempt: AttemptId, metrics: TaskMetrics) -> None:
-        """The figures that came with its last word. A heartbeat that was overtaken on its way does not undo them."""
+        """Stores the final metrics, which came with the attempt's final state; a heartbeat that arrives later does not replace them."""
         self.measured(attempt, metrics)
         self._last_told.setdefault(attempt.job_id, {})[attempt.subtask_id] = attempt.attempt
 
@@ -80,7 +79,7 @@ class CurrentAttempts:
         return None if found is None else found.later[1]
 
     def span_of(self, attempt: AttemptId) -> ReadingSpan | None:
-        """What rates are computed from; ``None`` before the second message."""
+        """Returns the two readings from which rates are computed; ``None`` before the second message."""
         found = self._counters_of(attempt)
         return None if found is None else found.span()
 
@@ -93,7 +92,7 @@ class CurrentAttempts:
         return [LateRecords(name, now[name], before[name]) for name in sorted(now.keys() | before.keys())]
 
     def figures_of_ended(self, job_id: JobId) -> tuple[LastFigures, ...]:
-        """Returns what the next JobManager will not hear from a TaskManager again."""
+        """Returns the final metrics of ended attempts, which TaskManagers will not report to the next JobManager."""
         ended = self._last_told.get(job_id, {})
         found = []
         for subtask, (number, readings) in self._counters.get(job_id, {}).items():
@@ -104,11 +103,11 @@ class CurrentAttempts:
         return tuple(found)
 
     def late_before(self, job_id: JobId) -> Mapping[str, int]:
-        """Late records that earlier attempts dropped, by operator."""
+        """Returns the late records that earlier attempts dropped, by operator."""
         return dict(self._late_before.get(job_id, {}))
 
     def recall(self, job_id: JobId, figures: Iterable[LastFigures], late_before: Mapping[str, int]) -> None:
-        """Takes over what an earlier JobManager kept. What cannot be read is left out: nothing depends on it."""
+        """Takes over the metrics that an earlier JobManager stored. Unreadable ones are left out: nothing depends on them."""
         self._late_before[job_id] = Counter(late_before)
         for one in figures:
             subtask = one.attempt.subtask_id
@@ -125,7 +124,7 @@ class CurrentAttempts:
         self._processes.pop(task_manager_id, None)
 
     def process_metrics_of(self, task_manager_id: TaskManagerId) -> Mapping[str, float]:
-        """By Flink's names where it has them; empty before the first report."""
+        """Returns the metrics of a TaskManager process, by Flink's names where it has them; empty before the first report."""
         return self._processes.get(task_manager_id, {})
 
     def _has_told_last(self, attempt: AttemptId) -> bool:

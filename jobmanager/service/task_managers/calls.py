@@ -1,4 +1,4 @@
-"""Commands as calls: each command for a TaskManager, its request and its answer."""
+"""Sends the machines' commands to a TaskManager as gRPC calls."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Errors = tuple[ErrorInfo | None, dict[AttemptId, ErrorInfo]]
 
 
 async def send(stub: TaskManagerAsyncStub, generation: str, call: TaskManagerCall, timeout_ms: int) -> Errors:
-    """Make one call. Returns the answer's error and those of single attempts; raises ``grpc.aio.AioRpcError``."""
+    """Makes one call. Returns the error of the whole call and those of single attempts; raises ``grpc.aio.AioRpcError``."""
     timeout_s = timeout_ms / 1000
     match call:
         case AllocateSlot():

@@ -1,8 +1,7 @@
-"""Says in the JobManager's log that the commits of a sink do not succeed: its job is RUNNING and its checkpoints complete meanwhile, so that
-nothing else there would.
+"""Logs that a sink's commits fail, since its job stays RUNNING and its checkpoints complete.
 
-    a figure above 0 ─▶ warning ─▶ again every 30 s ─▶ the figure is 0 again: they succeed
-                              └─ the attempt is replaced, or its job over ─▶ nothing more is said
+a figure above 0 ─▶ warning ─▶ again every 30 s ─▶ the figure is 0 again: they succeed
+                          └─ the attempt is replaced, or its job over ─▶ nothing more is said
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from tidegate.pb.common_pb2 import TaskMetrics
 from tidegate.wire.task_metrics import failing_commits
 
 WARN_EVERY_MS = 30_000
-"""As the sink itself does in its subtask's log."""
+"""The interval of repeated warnings, in ms: the same as in the subtask's own log."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -22,7 +21,7 @@ _LOG = logging.getLogger(__name__)
 class CommitOutages:
     def __init__(self) -> None:
         self._warned_ms: dict[AttemptId, dict[str, int]] = {}
-        """When the last warning was written, by the operator whose commits fail."""
+        """When the last warning was written, by attempt and operator whose commits fail."""
 
     def measured(self, attempt: AttemptId, metrics: TaskMetrics, now_ms: int) -> None:
         failing = failing_commits(metrics)

@@ -1,4 +1,4 @@
-"""The open heartbeat streams: one for each session of a TaskManager. Its break is how a lost connection is seen at once."""
+"""The open heartbeat streams, one for each session of a TaskManager. A stream that breaks reveals a lost connection at once."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from tidegate.model.ids import TaskManagerId
 
 @dataclass(eq=False)
 class HeartbeatStream:
-    """One open stream. ``closed`` is set when either side ends it; ``reason`` says why. ``is_over``: the TaskManager has said
-    that it shuts down."""
+    """One open stream. ``closed`` is set when either side ends it; ``reason`` says why.
+
+    ``is_over``: the TaskManager has announced that it shuts down.
+    """
 
     task_manager_id: TaskManagerId
     session: str
@@ -20,7 +22,7 @@ class HeartbeatStream:
     is_over: bool = False
 
     def end(self) -> None:
-        """The TaskManager says that it shuts down."""
+        """Closes the stream of a TaskManager that announced its shutdown."""
         self.is_over = True
         self.close("it is shutting down")
 
@@ -30,20 +32,20 @@ class HeartbeatStream:
 
 
 class HeartbeatStreams:
-    """All open streams, by TaskManager and session."""
+    """All open heartbeat streams, by TaskManager and session."""
 
     def __init__(self) -> None:
         self._streams: dict[tuple[TaskManagerId, str], HeartbeatStream] = {}
 
     def opened(self, task_manager_id: TaskManagerId, session: str) -> HeartbeatStream:
-        """A new stream; an older one of the same session is closed."""
+        """Registers a new stream; an older one of the same session is closed."""
         self.close(task_manager_id, session, "replaced by a new heartbeat stream")
         stream = HeartbeatStream(task_manager_id, session)
         self._streams[task_manager_id, session] = stream
         return stream
 
     def ended(self, stream: HeartbeatStream) -> bool:
-        """Whether it was the session's current one: then the TaskManager is lost, or comes back."""
+        """Removes an ended stream; returns whether it was the session's current one, so that the TaskManager is lost or reconnects."""
         key = (stream.task_manager_id, stream.session)
         if self._streams.get(key) is not stream:
             return False
@@ -51,7 +53,7 @@ class HeartbeatStreams:
         return True
 
     def close(self, task_manager_id: TaskManagerId, session: str, reason: str) -> None:
-        """The JobManager has no more to do with this session."""
+        """Closes the stream of a session, if it is open."""
         stream = self._streams.pop((task_manager_id, session), None)
         if stream is not None:
             stream.close(reason)

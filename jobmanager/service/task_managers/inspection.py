@@ -1,4 +1,4 @@
-"""Asks a TaskManager for its log files and threads (``TaskManagerInspection``), over a channel of its own for each question."""
+"""Reads log files, threads and stack samples of a TaskManager (``TaskManagerInspection``), over a new channel for each call."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ if TYPE_CHECKING:
     from tidegate.pb.taskmanager_pb2_grpc import TaskManagerInspectionAsyncStub
 
 TIMEOUT_S = 10.0
-"""Flink's default of ``pekko.ask.timeout``."""
+"""The timeout of a call, in seconds: Flink's default of ``pekko.ask.timeout``."""
 SUBTASK_WAIT_MS = 2_000
-"""For the threads of a subtask that does not answer: they are left out then."""
+"""How long a TaskManager waits for the threads of a subtask, in ms; they are left out if it does not answer."""
 
 
 class Inspector:
-    """Every method takes the address of a TaskManager and raises ``TidegateError``: ``Unreachable``, or ``StorageError`` for a file that
-    is not there."""
+    """Inspects TaskManagers. Every method takes the address of one and raises ``TidegateError``.
+
+    ``Unreachable`` when it does not answer, ``StorageError`` for a file that does not exist.
+    """
 
     def __init__(self, transport: Transport = PLAIN) -> None:
         self._transport = transport
@@ -39,7 +41,7 @@ class Inspector:
         return [LogFile(file.name, file.size_bytes, file.modified_ms) for file in answer.files]
 
     async def read_log(self, address: str, name: str) -> bytes:
-        """A file of ``logs``."""
+        """Returns the content of a file that ``logs`` lists."""
         return await self._read(address, pb.ReadLogRequest(name=name))
 
     async def read_own_log(self, address: str) -> bytes:
@@ -58,7 +60,7 @@ class Inspector:
     async def sample(
         self, address: str, attempts: Sequence[AttemptId], options: SampleStacksOptions
     ) -> dict[AttemptId, Sequence[SampledStack]]:
-        """Takes as long as the samples do. Subtasks that did not answer are absent."""
+        """Samples the stacks of subtasks, which takes as long as the samples do. Subtasks that did not answer are absent."""
         limit_s = TIMEOUT_S + options.samples * options.delay_ms / 1000
         request = pb.SampleStacksRequest(attempts=[str(attempt) for attempt in attempts], options=options)
         async with self._dialed(address) as stub:

@@ -1,11 +1,13 @@
-"""Everything that goes to one TaskManager, in order: submit < trigger n < abort or confirm n.
+"""The outbox of one TaskManager: sends calls in order: submit < trigger n < abort or confirm n.
 
-Nothing is sent before ``open``, or from ``suspend`` to the next ``open``. A call is not begun before the one before it was answered or given up. Confirm is
-repeated until the TaskManager answers or is lost; the others are tried three times. What is given up is answered with ``Unreachable``, so that the
-machine always hears of every ``call_id`` once, unless the TaskManager was closed. A TaskManager whose connection broke refuses everything as fenced until it
-is registered again, which may be seen here before the break is: such a refusal is no answer, nor is a try that failed while the connection was broken.
-
-A repeated confirm holds nothing up: while it waits for its next try, what is behind it goes out.
+Nothing is sent before ``open``, or from ``suspend`` to the next ``open``. A call starts when the one before it was answered or given up. A
+confirm is
+repeated until the TaskManager answers or is lost; the others are tried three times. A call that is given up is answered with
+``Unreachable``, so that
+the machine gets one answer for every ``call_id``, unless the TaskManager was closed. A TaskManager whose connection broke refuses
+everything as fenced
+until it is registered again, which may arrive here before the break is noticed: such a refusal is no answer, nor is a try that failed while the
+connection was broken. While a confirm waits for its next try, later calls are sent.
 """
 
 from __future__ import annotations
@@ -37,23 +39,23 @@ if TYPE_CHECKING:
     from tidegate.pb.taskmanager_pb2_grpc import TaskManagerAsyncStub
 
 TRIES = 3
-"""Chosen, not measured: a connection that breaks while it is used is made anew; a TaskManager that is gone is seen by its heartbeats."""
+"""How often a call is tried. Chosen, not measured: a broken connection is made anew; a TaskManager that is gone is noticed by its heartbeats."""
 RETRY_MS = 200
-"""Chosen, not measured: as above."""
+"""The pause before a call is repeated, in ms. Chosen, not measured."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The way to a TaskManager's service, and how to hang up."""
+    """A connection to a TaskManager's service: its stub, and how to close it."""
 
     stub: TaskManagerAsyncStub
     close: Callable[[], Awaitable[None]]
 
 
 def dial(address: str, transport: Transport) -> Link:
-    """By gRPC; it connects when it is first used."""
+    """Opens a gRPC channel to a TaskManager; it connects when it is first used."""
     channel = open_channel(address, transport)
 
     async def close() -> None:
@@ -64,14 +66,14 @@ def dial(address: str, transport: Transport) -> Link:
 
 @dataclass(frozen=True, slots=True)
 class CallResponse:
-    """What a TaskManager said: an error of the whole call, or of single attempts."""
+    """The answer of a TaskManager: an error of the whole call, or errors of single attempts."""
 
     error: ErrorInfo | None = None
     attempts: Mapping[AttemptId, ErrorInfo] = field(default_factory=dict)
 
 
 class TaskManagerOutbox:
-    """The ordered way to one session of a TaskManager."""
+    """Sends calls in order to one session of a TaskManager."""
 
     def __init__(
         self,
@@ -85,7 +87,7 @@ class TaskManagerOutbox:
         confirm_retry_ms: int = 1_000,
         may_commit: asyncio.Event | None = None,
     ) -> None:
-        """``may_commit``: while it is not set, no confirm leaves. ``address``: where the TaskManager listens."""
+        """Starts the outbox, closed until ``open``. ``may_commit``: while it is not set, no confirm is sent. ``address``: of the TaskManager."""
         self._name = name
         self.address = address
         self._generation = generation
@@ -95,7 +97,7 @@ class TaskManagerOutbox:
         self._may_commit = may_commit
         self._link = link
         self._waiting: deque[tuple[TaskManagerCall, Reading | None, asyncio.Future[None] | None, str]] = deque()
-        """With what each needs, and the event that it belongs to (``tidegate.aio.stimulus``)."""
+        """Calls to send, each with what it needs and the id of the event that caused it (``tidegate.aio.stimulus``)."""
         self._wakeup = asyncio.Event()
         self._is_open = asyncio.Event()
         self._task = asyncio.create_task(self._run(), name=f"outbox-{name}")
@@ -104,27 +106,29 @@ class TaskManagerOutbox:
     def put(
         self, call: TaskManagerCall, reading: Reading | None = None, permit: asyncio.Future[None] | None = None
     ) -> None:
-        """Send it after everything that was put before. ``reading``: what a SubmitTask lacks is in there; ``permit``: what has to be
-        durable first."""
+        """Sends a call after all earlier ones.
+
+        ``reading``: supplies the inline state of a SubmitTask; ``permit``: a write that must be durable first.
+        """
         self._waiting.append((call, reading, permit, current_stimulus()))
         self._wakeup.set()
 
     def open(self) -> None:
-        """Begins to send. Before its TaskManager has learned that it is registered, it would refuse everything as fenced. Again: no-op."""
+        """Starts to send. Idempotent. Before its TaskManager knows that it is registered, it would refuse everything as fenced."""
         self._is_open.set()
 
     def suspend(self) -> None:
-        """Sends nothing until ``open``: the connection of its TaskManager broke."""
+        """Stops sending until ``open``, because the TaskManager's connection broke."""
         self._is_open.clear()
 
     def stop(self) -> None:
-        """From now on nothing is sent."""
+        """Drops all calls and sends nothing more."""
         self._waiting.clear()
         for task in (self._task, *self._repeats):
             task.cancel()
 
     async def close(self) -> None:
-        """Stops sending and answering."""
+        """Stops sending and answering, and closes the connection."""
         self.stop()
         await asyncio.gather(self._task, *self._repeats, return_exceptions=True)
         await self._link.close()
@@ -192,7 +196,7 @@ class TaskManagerOutbox:
                 return
 
     async def _try(self, call: TaskManagerCall) -> CallResponse | TidegateError:
-        """One try: what the TaskManager answered, or why it did not."""
+        """Tries a call once; returns the TaskManager's answer, or the error that prevented one."""
         await self._is_open.wait()
         if self._may_commit is not None and isinstance(call, ConfirmCheckpoint):
             await self._may_commit.wait()

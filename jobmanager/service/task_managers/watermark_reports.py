@@ -1,4 +1,4 @@
-"""Reports of watermarks that wait for the machine's answer.
+"""Watermark reports that wait for the machine's answer.
 
 begin ─▶ WatermarkReported ─▶ machine ─▶ AnnounceWatermark ─▶ announced ─▶ whoever called
 """
@@ -13,7 +13,7 @@ from tidegate.model.ids import AttemptId
 
 
 class WatermarkReports:
-    """Belongs to the loop's thread."""
+    """Open watermark reports by id. Belongs to the loop's thread."""
 
     def __init__(self) -> None:
         self._last_id = 0
@@ -22,7 +22,7 @@ class WatermarkReports:
     def begin(
         self, attempt: AttemptId, group: str, watermark_ms: int, interval_ms: int
     ) -> tuple[WatermarkReported, asyncio.Future[int]]:
-        """The event to post, and the lowest watermark of the group to be awaited."""
+        """Returns the event to post, and a future of the lowest watermark of the group in ms."""
         self._last_id += 1
         answer = self._open[self._last_id] = asyncio.get_running_loop().create_future()
         return WatermarkReported(attempt, group, watermark_ms, interval_ms, self._last_id), answer

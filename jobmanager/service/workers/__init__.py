@@ -1,1 +1,1 @@
-"""TaskManagers that this JobManager starts: on this machine, or by the client of a scheduler."""
+"""Starts TaskManagers for the JobManager: on this machine, on a Spark cluster, or by the client of a scheduler."""

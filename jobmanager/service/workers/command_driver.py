@@ -1,10 +1,10 @@
-"""TaskManagers by the client of a scheduler: three commands that start one, stop one, and list those that there are.
+"""Starts TaskManagers by the client of a scheduler, with three commands: start one, stop one, list all.
 
     start  {id} {slots} {command} {script}   its last word is the scheduler's own name of what it started
     stop   {id} {job}                        ``{job}``: that name
     list                                     a line each: that name first, ``{id}`` anywhere behind it
 
-A placeholder that is a word of its own stands for several words, within a word for one; no shell is between, unless the command
+A placeholder that is a word of its own stands for several words, within a word for one; no shell is used, unless the command
 is one (``sh -c '...'``).
 """
 
@@ -25,11 +25,11 @@ from tidegate.model.options import ResourceManagerOptions
 
 _log = logging.getLogger("jobmanager")
 ANSWER_S = 60.0
-"""Chosen, not measured: the client of a busy scheduler takes seconds."""
+"""The timeout of a command, in seconds. Chosen, not measured: the client of a busy scheduler takes seconds."""
 ABSENCES = 2
-"""A scheduler may list what was just started a moment late: one look without it means nothing."""
+"""How many lists in a row must lack a worker before it has ended: a scheduler may list what was just started a moment late."""
 SHOWN_CHARACTERS = 300
-"""The end of what a command printed that a message shows: enough for its last line."""
+"""How many of the last characters of a command's output an error message shows: enough for its last line."""
 _WORKER = re.compile(r"worker-\S{6}-\d+")
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 _ALLOWED = {
@@ -49,7 +49,7 @@ class Commands:
 
     @staticmethod
     def of(texts: Mapping[str, str | None]) -> Commands:
-        """By the keys of their options. Raises ``ConfigurationError`` with every problem."""
+        """Parses the commands, given by the keys of their options. Raises ``ConfigurationError``, which lists every problem."""
         problems, words = [], []
         for key, allowed in _ALLOWED.items():
             text = texts.get(key)
@@ -71,12 +71,12 @@ class Commands:
 
 
 class CommandDriver:
-    """A driver. Belongs to the loop's thread."""
+    """Starts and stops workers by the client of a scheduler. Belongs to the loop's thread."""
 
     def __init__(
         self, commands: Commands, command_line: CommandLine, scripts: Path, interval_ms: int, ended: Ended
     ) -> None:
-        """``scripts``: a directory for files of one command each."""
+        """Creates a driver without workers. ``scripts``: a directory for start scripts."""
         self._commands = commands
         self._command_line = command_line
         self._scripts = scripts
@@ -174,7 +174,7 @@ def _filled(words: Sequence[str], values: Mapping[str, Sequence[str]]) -> list[s
 
 
 async def _run(words: Sequence[str], values: Mapping[str, Sequence[str]]) -> str:
-    """What it printed. Raises ``ExternalError`` when it cannot be started, fails, or takes too long."""
+    """Runs a command; returns its output. Raises ``ExternalError`` when it cannot be started, fails, or takes too long."""
     command = _filled(words, values)
     try:
         process = await asyncio.create_subprocess_exec(

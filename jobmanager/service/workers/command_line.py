@@ -26,16 +26,16 @@ _OF_ONE_PROCESS = {
     for option in options_of(group)
     if option.key.startswith(("jobmanager.", "rest.", "tidegate.resourcemanager.", "resourcemanager.", "slotmanager."))
 } | {TaskManagerOptions.RESOURCE_ID.key, TaskManagerOptions.RPC_PORT.key, TaskManagerOptions.NUM_SLOTS.key}
-"""What concerns the JobManager alone, and what two TaskManagers of one machine cannot share."""
+"""Options that concern the JobManager alone, or that two TaskManagers of one machine cannot share."""
 _AT_HOME = (HighAvailabilityType.NONE, HighAvailabilityType.FILESYSTEM)
-"""Types with which the JobManager stays where it is, so that TaskManagers get its address."""
+"""Types of high availability with which the JobManager's address is fixed, so that it is passed to TaskManagers."""
 
 
 class TaskManagerCommandLine:
-    """The configuration lies in a file that this user alone can read: a command line is visible to everybody on the machine."""
+    """Builds command lines of TaskManagers. Their configuration is in a file that only this user can read, unlike a command line."""
 
     def __init__(self, configuration: Configuration, directory: Path, files: Mapping[str, Path] | None = None) -> None:
-        """``files``: where ``pid`` and ``log`` files go; none of them without. Raises ``OSError``."""
+        """Writes the configuration file. ``files``: directories of ``pid`` and ``log`` files; without it there are none. Raises ``OSError``."""
         self.address = ""
         self._files = files or {}
         self._has_address = configuration.get(HighAvailabilityOptions.TYPE) in _AT_HOME
@@ -46,7 +46,7 @@ class TaskManagerCommandLine:
             json.dump(texts, file)  # which is YAML
 
     def __call__(self, worker_id: TaskManagerId, slots: int) -> list[str]:
-        """Once the JobManager listens (``address``)."""
+        """Returns the command line of one TaskManager. ``address`` must be set before."""
         words = [
             sys.executable,
             "-P",

@@ -1,4 +1,4 @@
-"""Carries out what the machine orders of workers, and reports what became of them."""
+"""Starts and stops workers as the machine orders, and reports their ends to it."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from tidegate.model.options import (
 
 Post = Callable[[WorkersFound | WorkerEnded], None]
 LEAST_TASK_MANAGERS = 4
-"""Chosen, not measured: what a machine of one or two cores bears; each is a JVM and an interpreter."""
+"""The least limit of TaskManagers on this machine. Chosen, not measured: what one or two cores bear; each is a JVM and an interpreter."""
 FOR_EACH_CORE = 2
-"""Chosen, not measured: a TaskManager of one slot keeps a core busy for part of the time."""
+"""The limit of TaskManagers per core. Chosen, not measured: a TaskManager of one slot keeps a core busy for part of the time."""
 
 
 class WorkerLauncher:
-    """``configure`` makes it; ``open`` before the first job, ``listens`` when TaskManagers can register."""
+    """Carries out commands for workers. Call ``open`` before the first job, ``listens`` when TaskManagers can register."""
 
     def __init__(
         self, driver: WorkerDriver, command_line: TaskManagerCommandLine, post: Post, *, stops_all: bool
@@ -50,11 +50,11 @@ class WorkerLauncher:
         self._working: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        """Find those that run."""
+        """Finds running workers of an earlier JobManager."""
         self._post(WorkersFound(tuple(await self._driver.find())))
 
     def listens(self, address: str) -> None:
-        """TaskManagers reach this JobManager there from now on; what was ordered before is carried out."""
+        """Sets the address at which TaskManagers reach this JobManager; waiting commands are carried out from now on."""
         self._command_line.address = address
         self._may_start.set()
 
@@ -64,7 +64,7 @@ class WorkerLauncher:
         task.add_done_callback(self._working.discard)
 
     async def close(self) -> None:
-        """Where jobs end with this JobManager, so do the TaskManagers that it started."""
+        """Stops the launcher; also stops the workers if jobs end with this JobManager."""
         for task in list(self._working):
             task.cancel()
         await self._driver.close(stop_all=self._stops_all)
@@ -79,7 +79,7 @@ class WorkerLauncher:
 
 
 def with_process_limit(configuration: Configuration) -> Configuration:
-    """With the number of TaskManagers that this machine bears, where it is not configured."""
+    """Returns the configuration with a limit of TaskManagers for this machine, if none is set."""
     key = ResourceManagerOptions.MAX_TASK_MANAGERS.key
     if configuration.get(ResourceManagerOptions.DRIVER) is not ResourceManagerDriver.PROCESS or key in configuration:
         return configuration
@@ -90,7 +90,7 @@ def with_process_limit(configuration: Configuration) -> Configuration:
 def make_launcher(
     configuration: Configuration, working: Path, post: Post, transport: Transport = PLAIN
 ) -> WorkerLauncher | None:
-    """Returns what is configured, or ``None`` where TaskManagers are started by hand. Raises ``TidegateError``."""
+    """Creates the configured launcher; ``None`` when TaskManagers are started by hand. Raises ``TidegateError``."""
     option = configuration.get
     kind = option(ResourceManagerOptions.DRIVER)
     if kind is ResourceManagerDriver.NONE:

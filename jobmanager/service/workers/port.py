@@ -1,4 +1,4 @@
-"""What starts and stops TaskManagers for the JobManager."""
+"""The interface of drivers that start and stop TaskManagers for the JobManager."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Protocol
 from tidegate.model.ids import TaskManagerId
 
 Ended = Callable[[TaskManagerId, str], None]
-"""Called once for each worker that ends, or that could not be started, with what is known of why."""
+"""Called once for each worker that has ended or could not be started, with the reason as far as it is known."""
 CommandLine = Callable[[TaskManagerId, int], Sequence[str]]
-"""The command line of a TaskManager with this name and so many slots."""
+"""Returns the command line of a TaskManager with this id and number of slots."""
 
 
 class WorkerDriver(Protocol):
-    """Starts, stops and finds workers. No method raises for what the world does: what fails is reported by ``Ended``."""
+    """Starts, stops and finds workers. Failures are reported by ``Ended`` and not raised."""
 
     async def find(self) -> Sequence[TaskManagerId]:
-        """Returns those of this cluster that run, started by an earlier JobManager. From now on their end is reported, too."""
+        """Returns running workers of this cluster that an earlier JobManager started. From now on their ends are reported too."""
         ...
 
     async def start(self, worker_id: TaskManagerId, slots: int) -> None: ...
 
     async def stop(self, worker_id: TaskManagerId) -> None:
-        """Ends one. Again, and for one that is gone: no-op."""
+        """Stops a worker. Idempotent; no-op for one that has ended."""
         ...
 
     async def close(self, *, stop_all: bool) -> None:
-        """Reports nothing from now on, and with ``stop_all`` ends those that run."""
+        """Stops reporting, and with ``stop_all`` stops all running workers."""
         ...

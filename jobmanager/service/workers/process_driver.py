@@ -1,4 +1,4 @@
-"""TaskManagers as processes of this machine. They outlive a JobManager that is killed: the next one finds them by their pid files."""
+"""Starts TaskManagers as processes of this machine. They outlive a JobManager that is killed: the next one finds them by their pid files."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from tidegate.model.ids import TaskManagerId
 _log = logging.getLogger("jobmanager")
 _PREFIX = "taskmanager-"
 LOOK_S = 1.0
-"""Chosen, not measured: how late the end of a process is seen that an earlier JobManager started, when it was not registered."""
+"""How often processes of an earlier JobManager are checked, in seconds. Chosen, not measured."""
 END_S = 9.0
-"""Chosen, not measured: a TaskManager takes up to 5 s for its workers to end, then it is killed."""
+"""How long a process may take to end before it is killed, in seconds. Chosen, not measured: a TaskManager takes up to 5 s for its workers to end."""
 LAST_WORDS_BYTES = 4_096
-"""The end of what a process printed: its last line is shorter."""
+"""How many of the last bytes of a process's output are read for its last line."""
 
 
 class ProcessDriver:
-    """A driver. Belongs to the loop's thread."""
+    """Starts and stops workers as local processes. Belongs to the loop's thread."""
 
     def __init__(
         self, command_line: CommandLine, pids: Path, logs: Path, ended: Ended, names: str = "worker-*"
     ) -> None:
-        """``names``: a pattern for those that are ours."""
+        """Creates a driver without workers. ``names``: the pattern of ids of TaskManagers that it starts."""
         self._names = names
         self._command_line = command_line
         self._pids = pids
@@ -39,7 +39,7 @@ class ProcessDriver:
         self._ended = ended
         self._processes: dict[TaskManagerId, int] = {}
         self._children: dict[TaskManagerId, asyncio.subprocess.Process] = {}
-        """Those of them that this JobManager started."""
+        """Those of the processes that this JobManager started."""
         self._watching: set[asyncio.Task[None]] = set()
 
     async def find(self) -> Sequence[TaskManagerId]:
@@ -84,7 +84,7 @@ class ProcessDriver:
             await asyncio.gather(*map(self._end, self._processes))
 
     async def _end(self, worker_id: TaskManagerId) -> None:
-        """SIGTERM, and SIGKILL for what is left of it and of what it started."""
+        """Sends SIGTERM to a process, and later SIGKILL to what is left of it and its descendants."""
         pid, child = self._processes[worker_id], self._children.get(worker_id)
         with contextlib.suppress(psutil.Error):
             process = psutil.Process(pid)
@@ -108,7 +108,7 @@ class ProcessDriver:
         self._gone(worker_id, f"{how}{said}; log: {self._log_of(worker_id)}")
 
     async def _wait_for_stranger(self, worker_id: TaskManagerId, pid: int) -> None:
-        """For a process that is not our child."""
+        """Waits for the end of a process that is not a child of this one."""
         while True:
             await asyncio.sleep(LOOK_S)
             if not psutil.pid_exists(pid):
@@ -123,7 +123,7 @@ class ProcessDriver:
         self._ended(worker_id, detail)
 
     def _last_words(self, worker_id: TaskManagerId) -> str:
-        """What it printed at its end, as one line."""
+        """Returns the last line or error that the process printed, for a message."""
         try:
             lines = self._out(worker_id).read_bytes()[-LAST_WORDS_BYTES:].decode("utf-8", "replace").split("\n")
         except OSError:
@@ -141,7 +141,7 @@ class ProcessDriver:
 
 
 async def _has_ended(process: psutil.Process, child: asyncio.subprocess.Process | None) -> bool:
-    """Within ``END_S``. A child's exit code is left to the loop, which would not know it otherwise."""
+    """Waits up to ``END_S``; returns whether the process has ended. A child's exit code is left to the loop, which needs it."""
     if child is None:
         _, alive = await asyncio.to_thread(psutil.wait_procs, [process], END_S)
         return not alive

@@ -1,5 +1,6 @@
-"""Executors of a Spark cluster as TaskManagers. One process of this machine drives the cluster for all of them; it is started with the first need,
-and outlives a JobManager that is killed.
+"""Starts TaskManagers in the executors of a Spark cluster. One local process drives the cluster for all of them.
+
+It is started with the first worker, and outlives a JobManager that is killed.
 
     start, stop ─▶ wanted ──DeclareWorkers, as a whole, at every change and every ASK_S──▶ TaskManager process ──▶ Spark
                    ended  ◀──────────────── which of them are there ──────────────────────
@@ -22,15 +23,15 @@ from tidegate.pb import taskmanager_pb2, taskmanager_pb2_grpc
 
 _log = logging.getLogger("jobmanager")
 HOST = TaskManagerId("spark-host")
-"""The process, by the name of its pid file and its log."""
+"""The id of that process in the names of its pid file and its log."""
 ASK_S = 0.5
-"""Chosen, not measured: the end of an executor is heard of so late, when its TaskManager had not registered."""
+"""How often the process is asked for ended workers, in seconds. Chosen, not measured."""
 ANSWER_S = 10.0
-"""Chosen, not measured: it answers from memory."""
+"""The timeout of a call to the process, in seconds. Chosen, not measured: it answers from memory."""
 
 
 class SparkDriver:
-    """A driver. Belongs to the loop's thread. ``attach`` before ``find``: ``processes`` starts and ends the one process."""
+    """Starts and stops workers as Spark executors. Belongs to the loop's thread. Call ``attach`` before ``find``."""
 
     def __init__(self, address_file: Path, slots: int, ended: Ended, transport: Transport = PLAIN) -> None:
         self._address_file = address_file
@@ -44,7 +45,7 @@ class SparkDriver:
         self._asking: asyncio.Task[None] | None = None
 
     def attach(self, processes: WorkerDriver) -> None:
-        """What runs the process; its ends come to ``on_host_ended``."""
+        """Sets the driver that runs the local process; its end must be reported to ``on_host_ended``."""
         self._processes = processes
 
     @property
@@ -53,7 +54,7 @@ class SparkDriver:
         return self._processes
 
     def on_host_ended(self, _: TaskManagerId, detail: str) -> None:
-        """With it all workers have ended. The next start begins another one."""
+        """Reports all workers as ended, because the local process has ended. The next start starts another one."""
         self._is_running = False
         lost = [*self._wanted, *self._stopping]
         self._wanted.clear()
@@ -106,7 +107,7 @@ class SparkDriver:
                     self._compare(declared, answer)
 
     def _compare(self, declared: Sequence[TaskManagerId], answer: taskmanager_pb2.HostedWorkers) -> None:
-        """What of it has ended. One that is wanted since the question was asked is not in the answer yet."""
+        """Reports workers that have ended. One that was added after the question is not in the answer yet."""
         there = {TaskManagerId(worker.worker_id): worker for worker in answer.workers}
         for worker_id in declared:
             found = there.get(worker_id)
@@ -118,7 +119,7 @@ class SparkDriver:
             self._ended(worker_id, "its executor was given back")
 
     async def _ask(self, request: taskmanager_pb2.DeclareWorkersRequest) -> taskmanager_pb2.HostedWorkers | None:
-        """``None``: it does not answer. When it has ended, that is heard of from ``processes``."""
+        """Calls the local process; ``None`` when it does not answer. Its end is reported by ``processes``."""
         try:
             address = self._address_file.read_text(encoding="ascii")
             async with open_channel(address, self._transport) as channel:
