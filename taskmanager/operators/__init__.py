@@ -1,4 +1,4 @@
-"""Operators: a batch in, batches out, through a Context that offers emit, timers, state and metrics.
+"""Operators: they take batches and emit batches through a context with state, timers and metrics.
 
 No clock, network or files, and nothing of other subtasks.
 """

@@ -1,4 +1,4 @@
-"""The contract of an operator: batch in, batch out, through a context.
+"""The interface of operators, and of everything that an operator may use besides its input.
 
 The runtime calls an operator from the subtask's thread only, in this order:
 
@@ -34,7 +34,7 @@ from tidegate.taskmanager.state.base import FrozenState, OperatorRestore
 
 
 class Output(Protocol):
-    """Where an operator emits. Conversion between rows and columns is the chain's business, not the operator's."""
+    """The outputs of an operator. The chain, not the operator, converts between records and columns."""
 
     def emit(self, batch: Batch) -> None: ...
 
@@ -43,43 +43,44 @@ class Output(Protocol):
     def emit_watermark(self, timestamp_ms: int) -> None: ...
 
     def emit_idle(self, idle: bool) -> None:
-        """Watermark status: while idle, this stream holds no watermark back."""
+        """Emits the watermark status: while idle, this stream holds no watermark back."""
 
     def emit_event(self, event: UserEvent) -> None:
-        """To all consumers of all outputs, behind everything that was emitted before."""
+        """Emits a user event to all consumers of all outputs, behind everything that was emitted before."""
 
 
 class Clock(Protocol):
     def now_ms(self) -> int:
-        """Wall clock, ms since the epoch."""
+        """Returns the wall clock in milliseconds since the epoch."""
 
     def monotonic_ms(self) -> float: ...
 
 
 class ProcessingTimers(Protocol):
     def schedule(self, at_ms: int, callback: Callable[[int], None]) -> object:
-        """Call back in the subtask's thread, as a mail, not before ``at_ms`` (wall clock). Returns a cancel token."""
+        """Schedules a callback in the subtask's thread, as a mail, not before ``at_ms`` (wall clock). Returns a cancel token."""
 
     def cancel(self, token: object) -> None: ...
 
 
 class Metrics(Protocol):
-    """Counted by the runtime at no cost per record; user functions add their own by name."""
+    """The metrics of an operator. User functions add their own by name; those of the runtime cost nothing per record."""
 
     def add(self, name: str, amount: int = 1) -> None: ...
 
     def gauge(self, name: str, value: float) -> None: ...
 
     def watch(self, name: str, read: Callable[[], float]) -> None:
-        """Registers a metric: ``read()`` is called in the subtask's thread whenever metrics are reported."""
+        """Registers a gauge: ``read()`` is called in the subtask's thread whenever metrics are reported."""
 
     def accumulate(self, name: str, accumulator: UserAccumulator) -> None:
-        """Told with the metrics, for the job's result. Raises ``InvalidJob`` for a type that the JobManager does not know, and
-        when the subtask has one of that name with another type."""
+        """Registers an accumulator, which is reported with the metrics for the job's result. Raises ``InvalidJob`` for a type that the JobManager does not
+        know, and when the subtask has one of that name with another type.
+        """
 
 
 class AsyncAnswer(Protocol):
-    """What became of a call: its result, or what it raised."""
+    """The outcome of an asynchronous call: its result, or what it raised."""
 
     @property
     def number(self) -> int: ...
@@ -92,7 +93,7 @@ class AsyncAnswer(Protocol):
 
 
 class AsyncCallsPort(Protocol):
-    """Coroutines in an event loop beside the subtask's thread (``tidegate.aio.async_calls``)."""
+    """Runs coroutines in an event loop outside of the subtask's thread (``tidegate.aio.async_calls``)."""
 
     def submit(
         self,
@@ -107,7 +108,7 @@ class AsyncCallsPort(Protocol):
     ) -> None: ...
 
     def take(self) -> Sequence[AsyncAnswer]:
-        """What was answered since the last call."""
+        """Returns the answers that came since the last call."""
 
     def close(self) -> None: ...
 
@@ -117,51 +118,53 @@ RunAsync = Callable[[Callable[[], None], Callable[[BaseException | None], None]]
 
 @dataclass(slots=True)
 class BackgroundCalls:
-    """Work beside the subtask's thread; each is ``None`` where there is no other thread, as in a test harness."""
+    """Work outside of the subtask's thread. Each is ``None`` where there is no other thread, as in a test harness."""
 
     run_async: RunAsync | None = None
-    """``run_async(work, done)``: ``work()`` in a pool thread, then ``done(error or None)`` as a mail."""
+    """Runs work in a pool thread: ``run_async(work, done)`` calls ``work()`` there, then puts ``done(error or None)`` as a mail."""
     open_async_calls: Callable[[Callable[[], None]], AsyncCallsPort] | None = None
-    """``open_async_calls(ready)``: an event loop; ``ready()`` comes as a mail when there are answers to take."""
+    """Opens an event loop: ``open_async_calls(ready)``. ``ready()`` comes as a mail when there are answers to take."""
     wakeup: Callable[[], None] | None = None
-    """From any thread: look at ``has_room`` and ``ending`` again."""
+    """Has the runtime check ``has_room`` and ``ending`` again. May be called from any thread."""
 
 
 @dataclass(slots=True)
 class Coordination:
-    """Others that an operator talks to; each is ``None`` where there are none, as in a test harness."""
+    """The processes and operators that an operator communicates with. Each is ``None`` where there are none, as in a test harness."""
 
     align_watermark: Callable[[str, int, int], int] | None = None
-    """``(group, own watermark, interval) -> the lowest watermark of the group``, in ms. Blocks: for ``run_async``."""
+    """Reports a watermark for alignment: ``(group, own watermark, interval) -> the lowest watermark of the group``, in ms. It blocks, so it is called by
+    ``run_async``.
+    """
     send_operator_event: Callable[[CoordinatorEvent], None] | None = None
-    """To its coordinator in the JobManager, from any thread."""
+    """Sends an event to the operator's coordinator in the JobManager. May be called from any thread."""
     send_task_event: Callable[[UserEvent, int], None] | None = None
-    """Against the stream, to the operators that feed this input."""
+    """Sends an event upstream, to the operators that feed this input."""
     publish_state: PublishState | None = None
-    """Takes state that clients may ask for."""
+    """Makes a state queryable by clients."""
 
 
 @dataclass(slots=True)
 class Resources:
-    """What an operator may use of its slot and machine."""
+    """The resources of its slot and machine that an operator may use."""
 
     temp_dir: str = ""
-    """A directory of the attempt, removed with it; empty: the system's."""
+    """A directory of the attempt, which is removed with it; empty: the system's."""
     managed_memory_bytes: int = 0
-    """Managed memory of the slot; 0: not bounded."""
+    """Managed memory of the slot in bytes; 0: not bounded."""
     listener: socket.socket | None = None
     """A listening socket, for an operator whose sink ``listens``."""
     spark_rows: Iterator[pa.RecordBatch] | None = None
-    """For ``from_spark`` only: the iterator of Arrow batches of this subtask's Spark partition."""
+    """The Arrow batches of this subtask's Spark partition, for ``from_spark`` only."""
     spark_service: str = ""
-    """Where the Spark driver answers sources and sinks that are Spark's, ``host:port/token``; empty: there are none."""
+    """Address at which the Spark driver serves Spark's sources and sinks, ``host:port/token``; empty: there are none."""
     external_resources: Mapping[str, Sequence[Mapping[str, str]]] = field(default_factory=dict)
-    """Properties of each piece, by name of the resource."""
+    """The properties of each external resource's units, by name of the resource."""
 
 
 @dataclass(slots=True)
 class OperatorContext:
-    """Everything that an operator may touch besides its batch. ``restore`` is ``None`` on a fresh start."""
+    """Everything that an operator may use besides its input. ``restore`` is ``None`` for a start without state."""
 
     attempt: AttemptId
     operator_id: OperatorId
@@ -181,9 +184,9 @@ class OperatorContext:
     checkpoint_timestamp_ms: int = 0
     """When the checkpoint that is being frozen was triggered (set before each ``freeze``)."""
     checkpoint_options: CheckpointOptions | None = None
-    """What kind of checkpoint is being frozen, and what it may refer to (set before each ``freeze``)."""
+    """The options of the checkpoint that is being frozen (set before each ``freeze``)."""
     has_ended: bool = False
-    """The operator may emit nothing more, but a sink reports of its commits: its end of data is behind it, or the job is being stopped."""
+    """Whether the operator may emit nothing more, except for a sink's reports of its commits: its data has ended, or the job is being stopped."""
     background: BackgroundCalls = field(default_factory=BackgroundCalls)
     coordination: Coordination = field(default_factory=Coordination)
     resources: Resources = field(default_factory=Resources)
@@ -193,11 +196,11 @@ class OperatorContext:
         return self.attempt.subtask
 
     def emitted_copies(self) -> RecordCopy:
-        """How what functions emit on the main output is kept apart from their own objects."""
+        """Returns the copier that keeps records emitted on the main output apart from a function's own objects."""
         return self.copies_of(self.output_type)
 
     def copies_of(self, type_info: TypeInformation | None) -> RecordCopy:
-        """How records of a type are kept apart; ``None``: of any type."""
+        """Returns the copier that keeps records of a type apart from a function's own objects; ``None``: records of any type."""
         where = f"operator '{self.operator_name}'"
         return record_copy(type_info, where, reuses_objects=reuses_objects(self.configuration))
 
@@ -208,110 +211,113 @@ class Ending(IntEnum):
     IN_FLIGHT = 0
     """It holds records back that it will emit by itself: ``finish`` waits for them."""
     COMMITTING = 1
-    """What a confirmed checkpoint started goes on in another thread: the subtask does not finish before it is done."""
+    """It commits a confirmed checkpoint in another thread: the subtask does not finish before that is done."""
     UNCOMMITTED = 2
     """It has prepared work that no checkpoint has confirmed: the subtask may not finish."""
     UNDELIVERED = 3
-    """Not all that it wrote has been taken: the subtask does not close before that."""
+    """Not all that it wrote has been fetched: the subtask does not close before that."""
     DONE = 4
 
 
 class Operator(ABC):
-    """Base of all operators."""
+    """Base class of all operators."""
 
     works_on: ClassVar[Literal["records", "arrow", "any"]] = "records"
-    """Which kind of batch ``process`` takes; the chain converts where kinds differ. A chain whose operators all work on
-    Arrow never leaves Arrow."""
+    """The kind of batch that ``process`` takes; the chain converts where kinds differ. A chain whose operators all work on Arrow never leaves Arrow."""
 
     context: OperatorContext
 
     timers_fired = 0
-    """Timers of user functions that fired so far."""
+    """The number of timers of user functions that have fired."""
 
     def works_on_records(self) -> bool:
-        """Whether it looks at single records, so that it is given slices. Asked after ``open``: an operator that takes
-        ``any`` may know only then."""
+        """Tells whether it processes single records, so that it is given slices. Called after ``open``, since an operator that takes ``any`` may know only
+        then.
+        """
         return self.works_on == "records"
 
     def setup(self, context: OperatorContext) -> None:
-        """Remember the context and restore state. Nothing may be emitted yet."""
+        """Stores the context and restores state. Nothing may be emitted yet."""
         self.context = context
 
     def open(self) -> None:  # noqa: B027  (optional hook)
-        """Open user functions. The task is INITIALIZING."""
+        """Opens user functions. The task is INITIALIZING."""
 
     @abstractmethod
     def process(self, batch: Batch, input_index: int) -> None:
-        """All of ``batch``, in order."""
+        """Processes all of ``batch``, in order."""
 
     def on_watermark(self, timestamp_ms: int) -> None:
-        """Event time reached ``timestamp_ms`` (already the minimum over inputs): fire timers, then forward it."""
+        """Takes a watermark, already the minimum over the inputs: fires timers, then forwards it."""
         self.context.output.emit_watermark(timestamp_ms)
 
     def on_idle(self, idle: bool) -> None:
         self.context.output.emit_idle(idle)
 
     def on_user_event(self, event: UserEvent, input_index: int) -> None:
-        """An event that a function further up emitted among the records. Passed on where no function listens."""
+        """Takes an event that a function upstream emitted among the records. It is passed on where no function listens."""
         self.context.output.emit_event(event)
 
     def on_task_event(self, event: UserEvent) -> bool:
-        """An event that a consumer sent against the stream. Whether it was taken; it goes on up where no function listens."""
+        """Takes an event that a consumer sent upstream. Returns whether a function listened to it; otherwise it goes further upstream."""
         return False
 
     def leave_key(self) -> None:  # noqa: B027  (optional hook)
-        """What comes next belongs to no key: keyed state is not to be reached."""
+        """Leaves the current key, so that keyed state cannot be used: what comes next belongs to no key."""
 
     def on_operator_event(self, event: OperatorEvent) -> None:
-        """From its coordinator in the JobManager. Refused where nothing waits for any."""
+        """Takes an event of the operator's coordinator in the JobManager. Raises ``UnknownEvent`` unless overridden."""
         raise UnknownEvent(
             f"{self.context.operator_name} takes no events of a coordinator, but got number {event.number}"
         )
 
     def end_input(self, input_index: int) -> None:  # noqa: B027  (optional hook)
-        """One input is at its end."""
+        """Takes the end of one input."""
 
     def finish(self) -> None:  # noqa: B027  (optional hook)
-        """No more records will come: emit what is left."""
+        """Emits what is left, since no more records will come."""
 
     def prepare_snapshot(self, checkpoint_id: int) -> None:  # noqa: B027  (optional hook)
-        """Before the barrier is sent: flush what must come before it (local pre-aggregates, say)."""
+        """Emits what must come before the barrier of a checkpoint, such as local pre-aggregates."""
 
     def freeze(self, checkpoint_id: int) -> FrozenState | None:
-        """After the barrier was sent: references to the state now. ``None``: no state."""
+        """Returns the state as it is now, after the barrier was sent, as references without copies; ``None``: no state."""
         return None
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:  # noqa: B027  (optional hook)
-        """Confirmed. Raising fails the attempt."""
+        """Takes the confirmation of a checkpoint. Raising fails the attempt."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:  # noqa: B027  (optional hook)
-        """Never to be confirmed."""
+        """Takes the abort of a checkpoint, which will never be confirmed."""
 
     def has_room(self) -> bool:
-        """While not, the subtask takes no further input (backpressure); barriers and mails go on. Who makes room calls
-        ``context.background.wakeup``."""
+        """Tells whether the operator accepts further input; if not, there is backpressure, but barriers and mails are still processed. Whatever frees space
+        must call ``context.background.wakeup``.
+        """
         return True
 
     def takes_reports(self) -> bool:
-        """Whether its input are reports of a sink, which go on behind the end of data. Asked after ``open``."""
+        """Tells whether its input consists of a sink's reports, which arrive after the end of data too. Called after ``open``."""
         return False
 
     @property
     def slice_records(self) -> int | None:
-        """The most records that it wants to be given at once; ``None``: as many as there are."""
+        """The most records that it accepts at once; ``None``: any number."""
         return None
 
     def ending(self) -> Ending:
-        """Returns what the end of the subtask waits for here. Asked before ``finish``, after the last snapshot, and before ``close``."""
+        """Returns what the end of the subtask waits for here. Called before ``finish``, after the last snapshot, and before ``close``."""
         return Ending.DONE
 
     def emit_some(self) -> bool:
-        """At the end of data, while the outputs have room and ``ending`` is ``IN_FLIGHT``: emits some of it, for some milliseconds.
-        ``False``: there is nothing to do but wait for a mail."""
+        """Emits some of what is in flight at the end of data, for some milliseconds. Returns ``False`` if there is nothing to do but wait for a mail.
+
+        Called while the outputs have space and ``ending`` is ``IN_FLIGHT``.
+        """
         return False
 
     def suspend(self) -> None:  # noqa: B027  (optional hook)
-        """The job is being stopped with a savepoint, not drained: nothing may be emitted from now on."""
+        """Stops emitting, since the job is being stopped with a savepoint without draining."""
 
     def close(self) -> None:  # noqa: B027  (optional hook)
-        """Give everything back."""
+        """Releases all resources."""

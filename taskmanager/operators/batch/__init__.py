@@ -1,1 +1,1 @@
-"""BATCH execution mode: sorted inputs."""
+"""BATCH execution mode: operators whose inputs are sorted by key."""

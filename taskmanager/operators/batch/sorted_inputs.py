@@ -37,12 +37,12 @@ from tidegate.taskmanager.operators.user_code.boundary import EMIT_RECORDS
 from tidegate.taskmanager.state.base import FrozenState
 
 STEP_MS = 5.0
-"""The length of a step everywhere (docs/adr/0081): a barrier or a cancellation waits that long at most."""
+"""The length of a step in milliseconds, as everywhere (docs/adr/0081): a barrier or a cancellation waits that long at most."""
 STEP_ROWS = 512
-"""Between two looks at the clock: far less than `STEP_MS` for most functions."""
+"""Rows between two reads of the clock: they take far less than ``STEP_MS`` for most functions."""
 
 _GROUP = struct.Struct(">H")
-"""The key group stands behind the bytes of a key, which tell where they end."""
+"""The key group, which stands behind the bytes of a key; those tell where they end."""
 _NO_PLACE = (
     "operator '{}' sorts its input in BATCH execution mode, where an event has no place among the records: run the job in STREAMING mode, "
     "or put what the event says into records"
@@ -56,7 +56,7 @@ class InputMode(Enum):
 
 
 class SortedInputs(Operator):
-    """Around an operator. ``modes``: of each of its inputs."""
+    """Sorts the inputs of an operator before it processes them. ``modes``: for each of its inputs."""
 
     works_on = "arrow"
 
@@ -75,7 +75,7 @@ class SortedInputs(Operator):
         self._side = 0
 
     def works_on_records(self) -> bool:
-        """Keys are made of single records."""
+        """Returns ``True``, since keys are computed from single records."""
         return True
 
     def setup(self, context: OperatorContext) -> None:
@@ -114,10 +114,10 @@ class SortedInputs(Operator):
                 self._sorters[input_index].add(batch.data, keys, batch.timestamps)
 
     def on_watermark(self, timestamp_ms: int) -> None:
-        """Event time has no meaning before the end."""
+        """Ignores watermarks: event time has no meaning before the end."""
 
     def on_idle(self, idle: bool) -> None:
-        """Nor has idleness."""
+        """Ignores idleness, as it ignores watermarks."""
 
     def on_user_event(self, event: UserEvent, input_index: int) -> None:
         raise InvalidJob(_NO_PLACE.format(self._name))
@@ -188,7 +188,7 @@ class SortedInputs(Operator):
 
 
 class GatheringOutput:
-    """Gathers the little that each key gives. Event time is not passed on."""
+    """Gathers the few records that each key emits into batches. Watermarks are not passed on."""
 
     def __init__(self, context: OperatorContext) -> None:
         self._context = context
@@ -229,7 +229,7 @@ class GatheringOutput:
 
 
 class NoTimers:
-    """The clock fires no timers: all do at the end of their key."""
+    """Schedules no timers: all timers fire at the end of their key."""
 
     def schedule(self, at_ms: int, callback: Callable[[int], None]) -> object:
         return None

@@ -1,4 +1,4 @@
-"""External sort of batches: bounded in memory, whatever their size.
+"""Sorts batches externally, with bounded memory whatever their size.
 
     add ─▶ rows in memory ── more than the limit ──▶ sorted ─▶ a run: a file of Arrow batches
     rows ─▶ the runs and what is in memory, merged: by key, then by timestamp, then as they came
@@ -25,12 +25,12 @@ RUN_ROWS = 2048
 """Rows of a run that are in memory while it is merged."""
 
 Row = tuple[bytes, int, int, int, int, Record, int | None]
-"""Key, sort time, side, run, number, record, timestamp: the first five are unique, so that records are never compared."""
+"""Key, sort time, side, run, number, record, timestamp. The first five are unique, so that records are never compared."""
 
 
 @dataclass
 class ExternalSorter:
-    """Rows of one input. ``side`` goes before the order of arrival. ``decode``: the records of a record batch."""
+    """Sorts the rows of one input. ``side``: sorts before the order of arrival. ``decode``: returns the records of a record batch."""
 
     directory: str
     limit_bytes: int
@@ -42,11 +42,11 @@ class ExternalSorter:
 
     @property
     def runs(self) -> int:
-        """Files written so far."""
+        """The number of files that were written."""
         return len(self._runs)
 
     def add(self, data: pa.RecordBatch, keys: Sequence[bytes], stamps: pa.Array | None) -> None:
-        """Raises ``StorageError`` when a run cannot be written."""
+        """Adds rows with their keys and timestamps. Raises ``StorageError`` when a run cannot be written."""
         times = pa.nulls(len(data), pa.int64()) if stamps is None else stamps
         columns = [*data.columns, pa.array(keys, pa.large_binary()), times]
         fields = [*data.schema, pa.field(KEY, pa.large_binary()), pa.field(STAMP, pa.int64())]
@@ -57,7 +57,7 @@ class ExternalSorter:
             self._spill()
 
     def sorted_runs(self) -> list[Iterator[Row]]:
-        """Returns the sorted runs, to be merged. Nothing may be added afterwards."""
+        """Returns the sorted runs, which have to be merged. Nothing may be added afterwards."""
         found = [self._rows(number, _batches_of(path)) for number, path in enumerate(self._runs)]
         if self._gathered:
             batches = self._sorted().to_batches(RUN_ROWS)

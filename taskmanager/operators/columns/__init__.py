@@ -1,1 +1,1 @@
-"""Operators that never leave Arrow."""
+"""Operators on columns, which never leave Arrow."""

@@ -43,7 +43,7 @@ from tidegate.taskmanager.operators.columns.background_restore import LoadingBes
 from tidegate.taskmanager.state.base import FrozenState
 
 STEP_ROWS = 1 << 14
-"""Rows of a batch that are worked on at a time: what they touch then stays in the cache."""
+"""Rows of a batch that are processed at a time, so that the state that they use stays in the processor's cache."""
 
 
 class ColumnarAggregate(Operator):
@@ -52,7 +52,7 @@ class ColumnarAggregate(Operator):
     def __init__(
         self, name: str, keys: Sequence[str], aggregates: Aggregates, schema: pa.Schema, ttl: Ttl | None = None
     ) -> None:
-        """``schema``: of the input. Raises ``SchemaMismatch`` when a column is missing or unfit."""
+        """``schema``: of the input. Raises ``SchemaMismatch`` when a column is missing or has an unfit type."""
         self._ttl = ttl
         self._plan = plan_of_rows(name, keys, aggregates, schema)
 
@@ -132,28 +132,28 @@ class ColumnarAggregate(Operator):
         self.state.increments.aborted(checkpoint_id)
 
     def _loading(self) -> LoadingBeside | None:
-        """``None``: everything is loaded."""
+        """Returns the loading of restored state in the background; ``None`` when everything is loaded."""
         if self._beside is not None and self._beside.is_done and not self._beside.has_waiting:
             self._beside = None
         return self._beside
 
     def _drain(self) -> None:
-        """What comes next comes behind all rows."""
+        """Processes all rows that wait for restored state, so that what comes next stays behind them."""
         beside = self._loading()
         if beside is not None:
             beside.drain()
 
     def _work(self, data: pa.RecordBatch) -> None:
-        """Rows whose key groups are loaded."""
+        """Processes rows whose key groups are loaded, and emits the new aggregates of their keys."""
         for at in range(0, data.num_rows, STEP_ROWS):
             self.context.output.emit(ArrowBatch(self._add(data.slice(at, STEP_ROWS))))
 
     def _add(self, data: pa.RecordBatch) -> pa.RecordBatch:
-        """The new aggregates of the keys in ``data``."""
+        """Returns the new aggregates of the keys in ``data``."""
         return _results(self._plan, *self._combine(data))
 
     def _combine(self, data: pa.RecordBatch) -> tuple[Sequence[pa.Array], Rows]:
-        """The keys in ``data``, and what their partials are now."""
+        """Adds rows to the state. Returns the keys in ``data``, and their partial aggregates now."""
         plan, state = self._plan, self.state
         partials = group(plan, input_rows(plan, data))
         keys = partials.columns[: len(plan.keys)]
@@ -167,27 +167,27 @@ class ColumnarAggregate(Operator):
 
 
 class ColumnarTotals(ColumnarAggregate):
-    """The running aggregation in BATCH execution mode: one result for each key at the end."""
+    """Running aggregates in BATCH execution mode: one result for each key at the end of the input."""
 
     _waiting: Slots | None = None
-    """Keys whose rows are still to be emitted; ``None`` before the end of the input."""
+    """Keys whose results are still to be emitted; ``None`` before the end of the input."""
 
     def _work(self, data: pa.RecordBatch) -> None:
         for at in range(0, data.num_rows, STEP_ROWS):
             self._combine(data.slice(at, STEP_ROWS))
 
     def on_watermark(self, timestamp_ms: int) -> None:
-        """Event time ends behind the last row."""
+        """Ignores watermarks: event time ends after the last row."""
 
     def on_idle(self, idle: bool) -> None:
-        """There is only one watermark."""
+        """Ignores idleness, since there is only one watermark."""
 
     def ending(self) -> Ending:
         is_emitted = self._waiting is not None and len(self._waiting) == 0
         return Ending.DONE if is_emitted else Ending.IN_FLIGHT
 
     def emit_some(self) -> bool:
-        """A step of rows."""
+        """Emits the results of some keys."""
         beside = self._loading()
         if beside is not None:
             beside.load_all()
@@ -212,7 +212,7 @@ class ColumnarTotals(ColumnarAggregate):
 def columns_in_state(
     name: str, keys: Sequence[str], aggregates: Aggregates, schema: pa.Schema, *, expires: bool = False
 ) -> pa.Schema:
-    """What such an operator writes. Raises ``SchemaMismatch``."""
+    """Returns the schema of the state that such an operator writes. Raises ``SchemaMismatch``."""
     return stored_schema(*_fields_of(plan_of_rows(name, keys, aggregates, schema)), expires=expires)
 
 
@@ -225,7 +225,7 @@ def _fields_of(plan: AggregatePlan) -> tuple[list[pa.Field], list[pa.Field]]:
 def _combined(
     scatter: Scatter, old: tuple[Numbers, Nulls | None], new: tuple[Numbers, Nulls | None]
 ) -> tuple[Numbers, Nulls | None]:
-    """What is null counts as nothing; its value is 0. Integers wrap, as Arrow's do."""
+    """Combines partial aggregates with new ones. A null counts as nothing and has the value 0. Integers wrap, as Arrow's do."""
     (before, was_null), (more, is_null) = old, new
     if scatter in ("count", "sum"):
         if was_null is None:

@@ -1,4 +1,4 @@
-"""Key groups of restored state that are loaded beside the records: what is loaded is worked on at once, the other rows of a batch wait for their group.
+"""Loads key groups of restored state in the background: rows of loaded groups are processed at once, the other rows of a batch wait for their group.
 
     rows ─▶ of loaded groups ─▶ work
          └▶ the others wait by key group; no further input is taken       a group is read in another thread ─▶ a mail ─▶ a step of it is put in place
@@ -22,7 +22,9 @@ from tidegate.taskmanager.operators.base import OperatorContext
 
 
 class LoadingBeside:
-    """``keys``: the key columns of the rows. ``work`` takes rows of loaded groups. Subtask's thread."""
+    """Loads restored state while rows are processed. ``keys``: the key columns of the rows. ``work``: processes rows of loaded groups. Used from the subtask's
+    thread.
+    """
 
     def __init__(
         self,
@@ -46,17 +48,17 @@ class LoadingBeside:
 
     @property
     def has_waiting(self) -> bool:
-        """Some rows wait."""
+        """Whether some rows wait for their key group."""
         return bool(self._waiting)
 
     def start(self) -> None:
-        """Loads from now on, where there is another thread to read in; else what is asked for is loaded when it is."""
+        """Begins to load in the background. Without another thread, state is loaded when it is needed."""
         group = self._part.next_group
         if self._context.background.run_async is not None and group is not None:
             self._context.background.run_async(partial(self._part.need, group), self._arrived)
 
     def take(self, data: pa.RecordBatch) -> None:
-        """Rows that have come."""
+        """Processes rows whose key groups are loaded, and keeps the others until theirs are."""
         columns = [data.column(name) for name in self._keys]
         decoded = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in columns]
         groups = key_groups(hash_columns(decoded), self._context.max_parallelism).astype(np.intp) - self._first_group
@@ -80,17 +82,17 @@ class LoadingBeside:
             self.drain()
 
     def drain(self) -> None:
-        """Loads what rows wait for, and works on them."""
+        """Loads the key groups that rows wait for, and processes these rows."""
         while self._waiting:
             self.load_some()
 
     def load_all(self) -> None:
-        """What needs everything waits for it."""
+        """Loads all restored state, for what needs all of it."""
         while not self._part.is_done:
             self.load_some()
 
     def load_some(self) -> None:
-        """A step, now."""
+        """Does one step of loading, and processes the rows whose key groups are loaded now."""
         self._part.load_some()
         is_left = self._part.is_left
         for group in [group for group in self._waiting if not is_left[group]]:
@@ -102,7 +104,7 @@ class LoadingBeside:
         self._waiting.clear()
 
     def _arrived(self, error: BaseException | None) -> None:
-        """A group was read."""
+        """Continues with a key group that was read in the background."""
         if self._is_closed:
             return
         if error is not None:

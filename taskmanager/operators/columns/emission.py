@@ -1,4 +1,4 @@
-"""Hands on the rows of a result in batches that an exchange takes whole."""
+"""Emits the rows of a result in batches that are not cut by an exchange."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from tidegate.records.batch import ArrowBatch
 from tidegate.taskmanager.operators.base import Output
 
 EMIT_ROWS = 1 << 16
-"""The largest batch that goes through an exchange (docs/adr/0005)."""
+"""Rows of the largest batch that goes through an exchange (docs/adr/0005)."""
 
 
 def emit_rows(output: Output, rows: pa.RecordBatch, stamps: pa.Array | None = None) -> None:
-    """Emits the rows in order, each with its timestamp where there are any."""
+    """Emits the rows in order, each with its timestamp if there are any."""
     for at in range(0, rows.num_rows, EMIT_ROWS):
         part = None if stamps is None else stamps.slice(at, EMIT_ROWS)
         output.emit(ArrowBatch(rows.slice(at, EMIT_ROWS), part))

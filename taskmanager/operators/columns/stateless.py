@@ -1,4 +1,4 @@
-"""``select``, ``filter`` by an expression and ``map_batches``: columns in, columns out, never leaving Arrow."""
+"""The operators of ``select``, ``filter`` by an expression and ``map_batches``, which work on columns and never leave Arrow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidegate.taskmanager.operators.user_code.user_function import FunctionOpera
 
 
 class SelectOperator(Operator):
-    """One column for each (name, expression)."""
+    """Emits one column for each (name, expression)."""
 
     works_on = "arrow"
 
@@ -39,7 +39,7 @@ class SelectOperator(Operator):
 
 
 class FilterColumnsOperator(Operator):
-    """Rows for which the predicate is true; null is not."""
+    """Emits the rows for which the predicate is true. Null is not true."""
 
     works_on = "arrow"
 
@@ -64,8 +64,9 @@ class FilterColumnsOperator(Operator):
 
 
 class MapBatchesOperator(FunctionOperatorBase):
-    """A function of whole record batches. Rows keep their timestamps when their number stays the same, or have those that
-    the function says (``TimedBatches``); otherwise the result has none, and event time must be assigned behind."""
+    """Applies a function to whole record batches. Rows keep their timestamps when their number stays the same, or have those that the function says
+    (``TimedBatches``); otherwise the result has none, and event time must be assigned behind.
+    """
 
     works_on = "arrow"
 
@@ -100,8 +101,9 @@ class MapBatchesOperator(FunctionOperatorBase):
 
 
 def conform(data: pa.RecordBatch, schema: pa.Schema, operator: str) -> pa.RecordBatch:
-    """``data`` under ``schema``, whose names and types (to the bit width) it must have in the same order. Raises
-    ``SchemaMismatch`` naming the first column that differs."""
+    """Returns ``data`` under ``schema``, with which its column names, their order and their types must agree. Raises ``SchemaMismatch`` naming the first column
+    that differs.
+    """
     if data.schema.names != schema.names:
         different = [n for n in schema.names if n not in data.schema.names] or [
             n for n in data.schema.names if n not in schema.names
@@ -123,8 +125,9 @@ def conform(data: pa.RecordBatch, schema: pa.Schema, operator: str) -> pa.Record
 
 
 def _failing_row(expressions: Sequence[Expression], data: pa.RecordBatch) -> tuple[dict[str, FieldValue], ...]:
-    """The first row at which one of ``expressions`` fails, found by halves; none when it is not for a row (each half alone does not
-    fail, or no rows at all do). Expressions have no effects, so they may be computed again."""
+    """Returns the first row at which one of ``expressions`` fails, found by bisection; empty if no single row causes the failure. Expressions have no side
+    effects, so they may be computed again.
+    """
     if not _fails(expressions, data) or _fails(expressions, data.slice(0, 0)):
         return ()
     while data.num_rows > 1:

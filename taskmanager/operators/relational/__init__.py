@@ -1,1 +1,1 @@
-"""The operators of compiled plans: batches of rows with their kinds in, batches out (``tidegate.functions.sql.changelog``)."""
+"""The operators of compiled SQL plans: they take and emit batches of rows with row kinds (``tidegate.functions.sql.changelog``)."""

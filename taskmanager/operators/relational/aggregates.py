@@ -15,8 +15,9 @@ from tidegate.taskmanager.operators.relational.kept_counts import KeptCounts
 
 
 class GroupAggregate(RelationalOperator):
-    """Emits how the aggregates of a key change, and keeps its accumulator (``CompiledAggregates``). ``folds``: one change of a key is emitted for each batch
-    (mini-batches)."""
+    """Emits the changes of each key's aggregates, and keeps its accumulator (``CompiledAggregates``). ``folds``: emits one change of a key for each batch
+    (mini-batches).
+    """
 
     def __init__(
         self,
@@ -37,9 +38,9 @@ class GroupAggregate(RelationalOperator):
         self._retracts = retracts
         self._folds = folds
         self._touched: dict[Any, tuple[Row, Any]] = {}
-        """With ``folds``: the values of the grouping and the states of the keys of a batch."""
+        """With ``folds``: the values of the grouping and the states of the batch's keys."""
         self._shown: dict[Any, tuple[Any, ...]] = {}
-        """The values that were shown last, by keys of a batch."""
+        """The values that were emitted last, by the keys of a batch."""
 
     def open_states(self) -> None:
         super().open_states()
@@ -88,7 +89,7 @@ class GroupAggregate(RelationalOperator):
             self._tell(group, self._shown.get(key), now, out)
 
     def _gathered(self, state: Any, row: Row, group: Row, added: bool, is_first: bool) -> Any:
-        """Takes a row without emitting anything before the end of the batch."""
+        """Adds a row to its accumulator. Nothing is emitted before the end of the batch."""
         key = self._backend.key
         if key not in self._touched and not is_first:
             self._shown[key] = self._aggregates.values(state)
@@ -100,7 +101,7 @@ class GroupAggregate(RelationalOperator):
         return state
 
     def _remove_counts(self, state: Any) -> None:
-        """Removes what is kept outside of an accumulator: no row of it is left."""
+        """Removes the counts that are kept outside of an accumulator of which no row is left."""
         if self._counts is not None:
             self._counts.remove(state)
 

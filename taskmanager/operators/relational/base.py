@@ -1,4 +1,4 @@
-"""Operators of compiled plans with state by key, which look at one row after another.
+"""Base classes of operators of compiled plans with state by key, which process one row after another.
 
     batch ─▶ rows with their kinds ─▶ the state of each key, read once ─▶ ``change`` for each row ─▶ states written once, one batch out
 
@@ -28,23 +28,23 @@ from tidegate.taskmanager.operators.rows.keyed import KeyedOperator
 from tidegate.taskmanager.operators.user_code.user_function import UserFunction
 
 Name: TypeAlias = Any
-"""What tells the values of a key apart: a tuple of plain values, or bytes."""
+"""The name of a value of a key: a tuple of plain values, or bytes."""
 Split: TypeAlias = Callable[[Any], Iterable[tuple[Name, Any, int | None]]]
 KEEP: Final = object()
-"""What ``change`` returns when the state is as it was, and its time to live goes on."""
+"""What ``change`` returns when the state did not change, so that it is not written and its time to live goes on."""
 _UNREAD: Final = object()
 SWEPT_FOR_EACH_ROW = 5
-"""Entries that are looked at for having expired, for each row (as Flink's incremental cleanup for each access)."""
+"""Entries that are checked for expiry for each row (as Flink's incremental cleanup does for each access)."""
 
 
 class StateOfKey:
-    """One value for each key, with or without a time to live, which counts from its last write."""
+    """State with one value for each key. With a time to live it counts from the last write."""
 
     def __init__(self, table: KeyedTable, ttl: Ttl | None, sweep: Sweep | None) -> None:
         self._table, self._ttl, self._sweep = table, ttl, sweep
 
     def read(self, group: int, key: Any, now_ms: int) -> Any:
-        """``None``: there is none, or it has expired. It may be changed in place, and has to be written then."""
+        """Returns the value of a key; ``None`` if there is none or it has expired. It may be changed in place, and has to be written then."""
         found = self._table.read(group, (key, None))
         if found is None or self._ttl is None:
             return found
@@ -52,26 +52,27 @@ class StateOfKey:
         return None if self._ttl.is_expired(stamp, now_ms) else value
 
     def write(self, group: int, key: Any, value: Any, now_ms: int) -> None:
-        """``None`` removes it."""
+        """Writes the value of a key; ``None`` removes it."""
         if value is None:
             self._table.delete(group, (key, None))
         else:
             self._table.write(group, (key, None), value if self._ttl is None else (value, now_ms))
 
     def entries(self) -> Iterator[tuple[int, Any, Any]]:
-        """Group, key and value of all that is there; for states without a time to live."""
+        """Yields group, key and value of all entries, for states without a time to live."""
         for group, (key, _namespace), value in self._table.entries():
             yield group, key, value
 
     def clean(self, rows: int, now_ms: int) -> None:
-        """Removes some of what has expired."""
+        """Removes some of the expired entries."""
         if self._sweep is not None:
             self._sweep(SWEPT_FOR_EACH_ROW * rows, now_ms)
 
 
 class EntriesOfKey:
-    """The values of one key by names, at one time. What is ``put`` is written at once, and not to be changed; what is taken to be changed
-    is written by ``flush``."""
+    """The named values of one key at one time. A value of ``put`` is written at once and must not be changed; values of ``take`` may be changed and are written
+    by ``flush``.
+    """
 
     __slots__ = ("_group", "_key", "_now_ms", "_table", "_taken", "_ttl")
 
@@ -80,7 +81,7 @@ class EntriesOfKey:
         self._taken: dict[Name, Any] | None = None
 
     def all(self) -> Mapping[Name, Any]:
-        """Returns all that have not expired; not to be changed, and good until the next ``put``."""
+        """Returns all values that have not expired. They must not be changed, and are valid until the next ``put``."""
         if self._taken is not None:
             self.flush()
         found = self._table.of_key(self._group, self._key)
@@ -90,7 +91,7 @@ class EntriesOfKey:
         return {name: value for name, (value, stamp) in found.items() if stamp > last}
 
     def get(self, name: Name) -> Any:
-        """``None``: there is none, or it has expired."""
+        """Returns a value; ``None`` if there is none or it has expired."""
         found = self._table.peek(self._group, (self._key, name))
         if found is None or self._ttl is None:
             return found
@@ -98,7 +99,7 @@ class EntriesOfKey:
         return None if self._ttl.is_expired(stamp, self._now_ms) else value
 
     def take(self, name: Name) -> Any:
-        """As ``get``, of a value that may be changed in place until ``flush``, which writes it."""
+        """Returns a value as ``get`` does, which may be changed in place until ``flush`` writes it."""
         if self._taken is not None and (held := self._taken.get(name)) is not None:
             return held
         found = self._table.read(self._group, (self._key, name))
@@ -108,21 +109,21 @@ class EntriesOfKey:
         return None if found is None else self.begin(name, found)
 
     def begin(self, name: Name, value: Any) -> Any:
-        """Returns the given value, of which there is none yet; it may be changed in place until ``flush``, which writes it."""
+        """Adds a new value, which may be changed in place until ``flush`` writes it. Returns it."""
         if self._taken is None:
             self._taken = {}
         self._taken[name] = value
         return value
 
     def flush(self) -> None:
-        """Writes what was taken."""
+        """Writes the values that were taken."""
         if self._taken is not None:
             taken, self._taken = self._taken, None
             for name, value in taken.items():
                 self.put(name, value)
 
     def put(self, name: Name, value: Any) -> None:
-        """``None`` removes it."""
+        """Writes a value; ``None`` removes it."""
         if self._taken is not None:
             self._taken.pop(name, None)
         if value is None:
@@ -131,7 +132,7 @@ class EntriesOfKey:
             self._table.write(self._group, (self._key, name), value if self._ttl is None else (value, self._now_ms))
 
     def append(self, name: Name, value: Any) -> None:
-        """Adds a value that is no ``None`` to a list, whose length has the name, and whose values have it with their number behind."""
+        """Appends a value that is not ``None`` to a list. The list's length is stored under ``name``, each value under ``name`` with its number."""
         count = self.get(name) or 0
         self.put((*name, count), value)
         self.put(name, count + 1)
@@ -141,31 +142,32 @@ class EntriesOfKey:
         return [self.get((*name, at)) for at in range(self.get(name) or 0)]
 
     def remove_list(self, name: Name) -> None:
-        """Removes the values of a list."""
+        """Removes a list with its values."""
         for at in range(self.get(name) or 0):
             self.put((*name, at), None)
         self.put(name, None)
 
 
 class EntriesOfKeys:
-    """Values by key and name, each an entry of its own in snapshots, with or without a time to live. ``split``: from the one value that versions before kept
-    of a key to its entries, with the time in ms of the last write of each, or ``None`` for that of the value."""
+    """State with named values for each key, each an entry of its own in snapshots, with or without a time to live. ``split``: divides the single value per key
+    of earlier versions into entries, each with the time in ms of its last write, or ``None`` for that of the value.
+    """
 
     def __init__(self, table: KeyedEntries, ttl: Ttl | None, sweep: Sweep | None, split: Split) -> None:
         self._table, self._ttl, self._sweep, self._split = table, ttl, sweep, split
 
     def of(self, group: int, key: Any, now_ms: int) -> EntriesOfKey:
-        """Returns those of a key."""
+        """Returns the values of a key."""
         if self._table.has_unnamed and (before := self._table.peek(group, (key, None))) is not None:
             self._divide(group, key, before)
         return EntriesOfKey(self._table, self._ttl, group, key, now_ms)
 
     def undivided(self, group: int, key: Any) -> Any:
-        """Returns the one value that versions before kept of a key, until ``of`` makes entries of it; for states without a time to live."""
+        """Returns the single value of a key that an earlier version wrote, until ``of`` divides it into entries. For states without a time to live."""
         return self._table.peek(group, (key, None)) if self._table.has_unnamed else None
 
     def clean(self, rows: int, now_ms: int) -> None:
-        """Removes some of what has expired."""
+        """Removes some of the expired entries."""
         if self._sweep is not None:
             self._sweep(SWEPT_FOR_EACH_ROW * rows, now_ms)
 
@@ -178,18 +180,22 @@ class EntriesOfKeys:
 
 
 def name_of(values: Row) -> Name:
-    """Returns values as a name, which is that of equal values only: NaN is equal to itself, zeros with different signs are two (Flink: ``BinaryRowData``)."""
+    """Returns values as a name. Equal values have equal names: NaN is equal to itself, and zeros with different signs are different (Flink:
+    ``BinaryRowData``).
+    """
     form = canonical_key(values)
     return bytes(form) if isinstance(form, EncodedKey) else form
 
 
 def differs(before: Row, now: Row) -> bool:
-    """Whether a row that replaces another is an update: one with NaN is always, as to Flink's generated equaliser NaN is not equal to itself."""
+    """Tells whether a row that replaces another is an update. With NaN it always is, since NaN is not equal to itself in Flink's generated equaliser."""
     return before != now or any(value != value for value in now)
 
 
 class RelationalOperator(KeyedOperator):
-    """``keys``: for each input the positions of its key; none: all rows have one key. ``schema``: of what is emitted."""
+    """Base class of operators of compiled plans with state by key. ``keys``: for each input the positions of its key; none: all rows have one key. ``schema``:
+    of what is emitted.
+    """
 
     works_on = "arrow"
 
@@ -202,7 +208,7 @@ class RelationalOperator(KeyedOperator):
         self._user: UserFunction | None = None
 
     def call_functions(self, functions: UserCode) -> None:
-        """Functions of a user are opened and closed with the operator."""
+        """Registers user functions, which are opened and closed with the operator."""
         self._user = UserFunction(functions, self._name)
 
     def open(self) -> None:
@@ -217,7 +223,7 @@ class RelationalOperator(KeyedOperator):
             self._user.close()
 
     def open_states(self) -> None:
-        """Asks for the states of the operator."""
+        """Creates the states of the operator."""
         self._state = self.state_of_key("state", self._ttl_ms)
 
     def state_of_key(self, name: str, ttl_ms: int) -> StateOfKey:
@@ -274,7 +280,7 @@ class RelationalOperator(KeyedOperator):
         self._state.write(group, key, state, now_ms)
 
     def clean(self, rows: int, now_ms: int) -> None:
-        """Removes some of what has expired."""
+        """Removes some of the expired entries."""
         for state in self._states:
             state.clean(rows, now_ms)
 
@@ -282,17 +288,16 @@ class RelationalOperator(KeyedOperator):
         """Called before the rows of a batch."""
 
     def end_batch(self, out: list[Change]) -> None:
-        """Called behind the rows of a batch, when states are written. What is emitted is added to ``out``."""
+        """Called after the rows of a batch, when states are written. Adds what is emitted to ``out``."""
 
     @abstractmethod
     def change(self, state: Any, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
-        """Takes one row into the state of its key, ``None`` where there is none, and returns the new state, or ``KEEP``. What is emitted
-        is added to ``out``."""
+        """Processes one row with the state of its key (``None`` if there is none). Returns the new state, or ``KEEP``, and adds what is emitted to ``out``."""
 
     def _places(
         self, data: pa.RecordBatch, changes: Sequence[Change], positions: Sequence[int]
     ) -> tuple[list[Any], list[int]]:
-        """The key of each row, and its key group."""
+        """Returns the key and the key group of each row."""
         if not positions:
             return [()] * len(changes), [self._backend.owned.start] * len(changes)
         only = positions[0] if len(positions) == 1 else None
@@ -309,7 +314,7 @@ class RelationalOperator(KeyedOperator):
 
 
 class EntriesOperator(RelationalOperator):
-    """Keeps values of a key by names, each an entry of its own. The state of a key is an ``EntriesOfKey``."""
+    """Base class of operators that keep named values for each key, each an entry of its own. The state of a key is an ``EntriesOfKey``."""
 
     def open_states(self) -> None:
         self._entries = self.entries_of_keys("state", self._ttl_ms, self.split)
@@ -322,11 +327,11 @@ class EntriesOperator(RelationalOperator):
 
     @abstractmethod
     def split(self, whole: Any) -> Iterable[tuple[Name, Any, int | None]]:
-        """Returns the entries of what versions before kept as the one value of a key."""
+        """Divides the single value of a key that earlier versions wrote into entries."""
 
 
 def listed(name: Name, values: Sequence[Any]) -> Iterator[tuple[Name, Any, None]]:
-    """Returns the entries of a list, as ``EntriesOfKey.append`` makes them."""
+    """Yields the entries of a list, as ``EntriesOfKey.append`` writes them."""
     for at, value in enumerate(values):
         yield (*name, at), value, None
     if values:

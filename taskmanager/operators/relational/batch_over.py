@@ -1,4 +1,4 @@
-"""Functions OVER the rows of a partition, computed when the input has ended."""
+"""OVER aggregates of bounded input, computed at its end."""
 
 from __future__ import annotations
 

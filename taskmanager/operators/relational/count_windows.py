@@ -20,9 +20,10 @@ _COUNT = ("count",)
 
 
 class CountWindowAggregate(EntriesOperator):
-    """Emits the aggregates of each window of a key that is full. Keeps by ``("count",)`` how many rows have come; by ``("window", number)`` the accumulator of
-    a window, or, for functions that want all rows at once, by ``("row", number)`` ``(whether it comes, row)``. ``emits_empty``: also windows in which
-    as many rows went as came."""
+    """Emits the aggregates of each full window of a key. Keeps by ``("count",)`` how many rows have come; by ``("window", number)`` the accumulator of a
+    window, or, for functions that want all rows at once, by ``("row", number)`` ``(whether it comes, row)``. ``emits_empty``: also windows in which as many
+    rows went as came.
+    """
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class CountWindowAggregate(EntriesOperator):
         raise AssertionError("no version kept windows of counts as one value")
 
     def _kept(self, state: EntriesOfKey, number: int, row: Row, added: bool, windows: range, *, is_full: bool) -> Any:
-        """Takes a row into its windows. Returns the accumulator of the first of them, of which nothing is kept then, where it is full."""
+        """Adds a row to its windows. Returns the accumulator of the first of them if that is full, and removes it; otherwise ``None``."""
         if self._aggregates.want_all_rows:
             state.put(("row", number), (added, row))
             return self._of_rows(state, windows[0] * self._slide) if is_full else None

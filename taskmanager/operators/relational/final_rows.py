@@ -1,4 +1,4 @@
-"""The rows that are left at the end of the input, in an order or without."""
+"""Emits the rows of a changelog that are left at the end of the input, sorted or not."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ from tidegate.taskmanager.operators.relational.base import RelationalOperator
 from tidegate.taskmanager.operators.relational.ranks import sort_key
 
 _BATCH_ROWS = 4096
-"""Rows of a batch that is emitted: small enough to be passed on while the next is made."""
+"""Rows of a batch that is emitted: few enough to be passed on while the next is made."""
 
 
 class FinalRows(RelationalOperator):
-    """Takes rows with their kinds, and emits those that are left, as inserts, when the input ends, and behind them the end of time: windows below would
-    take them for late.
+    """Emits the rows of a changelog that are left when the input ends, as inserts, followed by the end of time (windows downstream would take them for late
+    otherwise).
 
-    ``dealt_by``: the positions by which rows were dealt to subtasks. ``order``: by which they are sorted, none: as they come. ``first``, ``last``: positions
-    in that order, from 0, the last not included. ``if_none``: what is emitted where no row came. State: ``[row, how often it is there]`` for each
-    row.
+    ``dealt_by``: the positions by which rows were distributed to subtasks. ``order``: by which they are sorted, none: as they came. ``first``, ``last``:
+    positions in that order from 0, ``last`` not included. ``if_none``: the row to emit where no row came. State: ``[row, how often it is there]`` for each row.
     """
 
     def __init__(
@@ -67,7 +66,7 @@ class FinalRows(RelationalOperator):
         super().on_watermark(END_OF_TIME)
 
     def results(self, rows: Iterator[Row]) -> Iterator[Row]:
-        """Returns what is emitted of the rows that are left, in their order."""
+        """Returns what is emitted for the rows that are left, in their order."""
         return rows
 
     def _rows(self) -> Iterator[Row]:
@@ -78,7 +77,7 @@ class FinalRows(RelationalOperator):
     def _places(
         self, data: pa.RecordBatch, changes: Sequence[Change], positions: Sequence[int]
     ) -> tuple[list[Any], list[int]]:
-        """Rows are keys of their own, and stay where they were dealt to."""
+        """Returns each row as its own key, in the key group by which it was distributed."""
         _, groups = super()._places(data, changes, positions)
         return canonical_keys([row for _, row in changes]), groups
 

@@ -1,4 +1,4 @@
-"""A join of rows whose times are near (Flink: ``TimeIntervalJoin.java``)."""
+"""The interval join: joins rows whose times are near each other (Flink: ``TimeIntervalJoin.java``)."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ _TIMER = ("timer",)
 
 
 class TableIntervalJoin(TimedOperator):
-    """``before`` and ``after``, in ms: the time of a left row is at least that of the right one minus ``before``, and at most it plus ``after``.
+    """Joins rows whose times differ by a bounded interval: left time >= right time - ``before``, and left time <= right time + ``after``, in ms.
 
-    State: for each side by ``(time,)`` a list of ``(row, whether it has joined)``, and by ``("timer",)`` when its rows are looked at for what can go.
-    A row goes, with nulls on the other side in an outer join, when nothing can join with it any longer: at the timer, which a side of a key has for its first
-    row, or sooner, when a row of the other side comes. A row that nothing can join with when it comes is not kept, and one behind what has gone joins with
-    nothing, as in Flink, where this is known for all keys of a subtask together, and forgotten when it restarts. ``min_cleanup_ms``: so much later the timer
-    is. Watermarks are held back by the larger bound, since what is emitted may be so old.
+    State: for each side by ``(time,)`` a list of ``(row, whether it has joined)``, and by ``("timer",)`` when its rows are checked for removal.
+
+    A row is removed (and emitted with nulls in an outer join) once no row can join with it: at the timer, which a side of a key has for its first row, or
+    sooner, when a row of the other side comes. A row with which nothing can join when it comes is not kept, and a row behind removed ones joins with nothing,
+    as in Flink, where this is known for all keys of a subtask together, and forgotten when it restarts. ``min_cleanup_ms``: delays the timer. Watermarks are
+    held back by the larger bound, since emitted rows may be that old.
     """
 
     def __init__(
@@ -49,13 +50,13 @@ class TableIntervalJoin(TimedOperator):
         self._matcher = matcher
         self._times = times
         self._kept = (before, after)
-        """By side: so long after its time a row may join with one that comes."""
+        """For each side: how long after its time a row may join with rows that come, in ms."""
         self._can_join = before + after >= 0
         self._min_cleanup = min_cleanup_ms
         self._delay = max(before, after) if self._can_join else 0
         self._nothing = [(None,) * width for width in widths]
         self._gone = [0, 0]
-        """By side: up to this time its rows have gone."""
+        """For each side: the time up to which its rows were removed."""
 
     def open_states(self) -> None:
         self._left = self.entries_of_keys("state", 0, lambda whole: _by_time(whole[0]))
@@ -70,7 +71,7 @@ class TableIntervalJoin(TimedOperator):
         return self._left.of(group, key, now_ms), right
 
     def now(self) -> int:
-        """Returns the time in ms; event time begins in 1970."""
+        """Returns the time in ms. Event time begins in 1970."""
         return max(super().now(), 0)
 
     def change(self, state: Sides, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
@@ -110,7 +111,7 @@ class TableIntervalJoin(TimedOperator):
         Operator.on_watermark(self, held)
 
     def _join(self, others: EntriesOfKey, row: Row, time: int, index: int, out: list[Change]) -> bool:
-        """Emits what a row gives with those of the other side, of which it removes those that can go. Returns whether there was any."""
+        """Emits the pairs of a row with rows of the other side, and removes rows there with which nothing can join. Returns whether there was a pair."""
         first, last = time - self._kept[1 - index], time + self._kept[index]
         held = others.all()
         near = [(name, entry) for name, entry in held.items() if len(name) == 2 and first <= name[0] <= last]
@@ -125,7 +126,7 @@ class TableIntervalJoin(TimedOperator):
         return bool(found)
 
     def _expired(self, held: Mapping[Name, Any], index: int) -> list[Name]:
-        """Returns the lists of a side that nothing can join with now."""
+        """Returns the lists of a side with which nothing can join now."""
         now = self.now()
         self._gone[index] = gone = now if now == END_OF_TIME else now - self._kept[index] - 1
         return [name for name in held if _is_time(name) and name[0] <= gone]
@@ -139,7 +140,7 @@ class TableIntervalJoin(TimedOperator):
             side.remove_list(name)
 
     def _register(self, side: EntriesOfKey, time: int, index: int) -> None:
-        """Has the rows of a side be looked at when one of that time can go."""
+        """Registers the timer at which rows of that time on a side can be removed."""
         due = time + self._kept[index] + self._min_cleanup + 1
         side.put(_TIMER, due)
         self.register(due)
@@ -149,12 +150,12 @@ class TableIntervalJoin(TimedOperator):
 
 
 def _is_time(name: Name) -> bool:
-    """Whether it is the name of a list of rows."""
+    """Tells whether a name is that of a list of rows."""
     return len(name) == 1 and name != _TIMER
 
 
 def _by_time(side: Sequence[Sequence[Any]]) -> Iterator[tuple[Name, Any, int | None]]:
-    """From ``[time, row, whether it has joined]`` of each row."""
+    """Converts the state of earlier versions, ``[time, row, whether it has joined]`` of each row, into entries."""
     rows: dict[int, list[tuple[Row, bool]]] = {}
     for time, row, has_joined in side:
         rows.setdefault(time, []).append((row, has_joined))

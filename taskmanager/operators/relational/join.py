@@ -1,4 +1,4 @@
-"""Joins of two changelogs (Flink: ``StreamingJoinOperator.java``, ``StreamingSemiAntiJoinOperator.java``).
+"""Regular joins of two changelogs (Flink: ``StreamingJoinOperator.java``, ``StreamingSemiAntiJoinOperator.java``).
 
 The rows of a side are entries of state, named as in Flink (``JoinRecordStateViews.java``, ``OuterJoinRecordStateViews.java``):
 
@@ -20,15 +20,15 @@ from tidegate.taskmanager.operators.relational.base import KEEP, EntriesOfKey, N
 from tidegate.taskmanager.operators.relational.matching import Matcher
 
 Held: TypeAlias = tuple[Row, int, int]
-"""A row in state, how often it is there, and how many rows of the other side it has."""
+"""A row in state, how often it is there, and the number of rows of the other side that join with it."""
 Found: TypeAlias = tuple[Name, Held]
 Sides: TypeAlias = tuple[EntriesOfKey, EntriesOfKey]
 
 
 class Join(RelationalOperator):
-    """Emits the rows that join and, for outer joins, those without a partner; keeps the rows of both sides by key.
+    """Joins two changelogs: emits pairs of rows and, for outer joins, rows without a partner. Keeps the rows of both sides by key.
 
-    ``matcher`` finds rows that join. ``upsert_keys``: by side, the key of which there is one row at a time. ``widths``: numbers of columns.
+    ``matcher``: finds rows that join. ``upsert_keys``: for each side, the key of which there is one row at a time. ``widths``: numbers of columns.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Join(RelationalOperator):
             None if found is None else [position for position in found if position not in key]
             for found, key in zip(upsert_keys, keys, strict=True)
         ]
-        """By side: the positions whose values distinguish rows of a key of the join; ``None``: all of them."""
+        """For each side: the positions whose values distinguish rows of one join key; ``None``: all of them."""
 
     def open_states(self) -> None:
         left, right = (
@@ -76,7 +76,10 @@ class Join(RelationalOperator):
         return KEEP
 
     def _split(self, index: int) -> Any:
-        """From ``{row or its key: [row, how often it is there, how many rows of the other side it has, time of the last write in ms]}``."""
+        """Returns a function that converts the state of earlier versions into entries.
+
+        That state is ``{row or its key: [row, how often it is there, number of joining rows of the other side, time of the last write in ms]}``.
+        """
 
         def split(side: dict[Any, list[Any]]) -> Iterator[tuple[Name, Held, int]]:
             for row, count, matches, written_ms in side.values():
@@ -85,7 +88,7 @@ class Join(RelationalOperator):
         return split
 
     def _matching(self, side: EntriesOfKey, row: Row, index: int) -> list[Found]:
-        """The rows of the other side that join with a row."""
+        """Returns the rows of the other side that join with a row."""
         found = list(side.all().items())
         return [found[at] for at in self._matcher.positions(row, [held[0] for _, held in found], index)]
 

@@ -1,4 +1,5 @@
-"""Counts of values in the accumulators of keys. Those of few rows stand in the accumulator; when there are more, each count is an entry of state:
+"""Counts of values in the accumulators of keys: in the accumulator itself while it has few rows, otherwise as an entry of state for each value. Those of few
+rows stand in the accumulator; when there are more, each count is an entry of state:
 
     accumulator of state ─▶ ``attach`` ─▶ with ``EntryCounts`` for the time ─▶ changes ─▶ ``detach`` ─▶ with a time for what is in entries
 
@@ -23,23 +24,24 @@ from tidegate.taskmanager.operators.relational.base import (
 )
 
 MOST_IN_ACCUMULATOR: Final = 256
-"""Counts of one place that stand in the accumulator, at most. Chosen: a value of so many is some 2 KB in a checkpoint; a row takes twice the time where
-counts are entries."""
+"""Most counts of one place that are kept in an accumulator. Chosen: a value with so many takes some 2 KB in a checkpoint; a row takes twice the time where
+counts are entries.
+"""
 
 
 class EntryCounts:
-    """How often each value is there, as a ``dict`` of counts that are not 0, by form; each is an entry of state. What has changed is written by ``flush``."""
+    """The counts of values by form, each an entry of state, with the interface of a ``dict`` of counts that are not 0. Changes are written by ``flush``."""
 
     __slots__ = ("_changed", "_entries", "_form", "_name", "since_ms")
 
     def __init__(self, entries: EntriesOfKey, since_ms: int) -> None:
         self._entries = entries
         self.since_ms = since_ms
-        """Since when all of them have been written."""
+        """The time since which all counts have been written."""
         self._changed: dict[Name, int] = {}
-        """By name; 0: removed."""
+        """Changed counts by name; 0: removed."""
         self._form = self._name = None
-        """The form that was asked for last, and its name: what is asked for is written next."""
+        """The form that was read last, and its name, since it is usually written next."""
 
     def get(self, form: Any, default: Any = None) -> Any:
         self._form, self._name = form, name_of(form)
@@ -59,42 +61,43 @@ class EntryCounts:
         self._changed[self._name if form is self._form else name_of(form)] = count
 
     def items(self) -> Iterator[tuple[Any, int]]:
-        """Returns the form and the count of each value, as they are now."""
+        """Returns the form and the present count of each value."""
         self.flush()
         for name, count in list(self._entries.all().items()):
             yield decode_form(name)[0] if name.__class__ is bytes else name, count
 
     def take_over(self, counts: dict[Any, int]) -> None:
-        """Writes these in place of what is there."""
+        """Replaces all counts by these."""
         self.clear()
         for form, count in counts.items():
             self[form] = count
         self.flush()
 
     def flush(self) -> None:
-        """Writes what has changed."""
+        """Writes the changed counts."""
         changed, self._changed = self._changed, {}
         put = self._entries.put
         for name, count in changed.items():
             put(name, count or None)
 
     def write_all(self, now_ms: int) -> None:
-        """Writes those that have not changed, too."""
+        """Writes all counts, also those that have not changed."""
         for name, count in list(self._entries.all().items()):
             self._changed.setdefault(name, count)
         self.flush()
         self.since_ms = now_ms
 
     def clear(self) -> None:
-        """Removes all."""
+        """Removes all counts."""
         self._changed.clear()
         for name in list(self._entries.all()):
             self._entries.put(name, None)
 
 
 class KeptCounts:
-    """What an operator does with the accumulators that it takes from state and puts back. Where an accumulator has counts in entries, it is of more than
-    half of ``MOST_IN_ACCUMULATOR`` rows: those of few rows cost no look."""
+    """Moves counts between accumulators and entries when accumulators are read and written. An accumulator whose counts are entries has more than half of
+    ``MOST_IN_ACCUMULATOR`` rows, so those of few rows need no check.
+    """
 
     def __init__(self, aggregates: CompiledAggregates, operator: RelationalOperator, ttl_ms: int) -> None:
         self._places = [
@@ -104,10 +107,10 @@ class KeptCounts:
         self._renewed_ms = ttl_ms // 2
         self._most, self._few = MOST_IN_ACCUMULATOR, MOST_IN_ACCUMULATOR // 2
         self._attached = 0
-        """Counts of accumulators that are out."""
+        """The number of places whose counts are attached to accumulators in use."""
 
     def attach(self, acc: Any, group: int, key: Any, now_ms: int) -> None:
-        """Called for an accumulator of state, before it is changed."""
+        """Attaches the entries to an accumulator that was read from state, before it is changed."""
         if acc[0] <= self._few:
             return
         for holder, at, state in self._places_in(acc):
@@ -117,7 +120,7 @@ class KeptCounts:
                 self._attached += 1
 
     def detach(self, acc: Any, group: int, key: Any, now_ms: int) -> None:
-        """Called for an accumulator before it is written."""
+        """Detaches the entries from an accumulator before it is written."""
         if not self._attached and acc[0] <= self._most:
             return
         for holder, at, state in self._places_in(acc):
@@ -131,7 +134,7 @@ class KeptCounts:
                 holder[at] = now_ms
 
     def remove(self, acc: Any) -> None:
-        """Called for an accumulator that was taken from state, and is removed from it."""
+        """Removes the entries of an accumulator that was read from state and is removed."""
         if not self._attached:
             return
         for holder, at, _ in self._places_in(acc):
@@ -147,7 +150,9 @@ class KeptCounts:
             yield calls[number][1] if is_inner else calls[number], at, state
 
     def _put_back(self, counts: EntryCounts, rows: int, now_ms: int) -> dict[Any, int] | int:
-        """Returns what stands in the accumulator."""
+        """Writes changed counts. Returns what the accumulator stores: the counts themselves if it has few rows, otherwise the time since which all
+        are written.
+        """
         if rows <= self._few:
             found = dict(counts.items())
             counts.clear()

@@ -1,4 +1,4 @@
-"""From a node of a compiled plan to its operator."""
+"""Makes the operator of a node of a compiled plan."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ from tidegate.taskmanager.operators.relational.windows import (
 
 
 def make_relational(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
-    """``schema``: of what is emitted. Raises ``InvalidJob`` for a node without an operator."""
+    """Makes the operator of a plan's node. ``schema``: of what is emitted. Raises ``InvalidJob`` for a node without an operator."""
     make = _MAKERS.get(type(options.node))
     if make is None:
         raise InvalidJob(f"operator '{name}': there is no operator of the node {options.node.kind}")
@@ -328,7 +328,7 @@ def _over_aggregate(name: str, options: RelationalOptions, schema: pa.Schema) ->
 
 
 def _shortest(keys: Sequence[tuple[int, ...]], join_keys: Sequence[int]) -> tuple[int, ...] | None:
-    """The key by which rows of a side are kept: one within the join's keys where there is one; ``None``: there is no key."""
+    """Returns the key by which rows of a side are kept: the shortest, if possible within the join's keys; ``None``: there is no key."""
     within = [key for key in keys if set(key) <= set(join_keys)]
     return min(within or keys, key=len, default=None)
 
@@ -415,7 +415,7 @@ def _group_window_aggregate(name: str, options: RelationalOptions, schema: pa.Sc
 
 
 def _property(kind: type[PlanPart], shift: TimeShift) -> Callable[[Span], int | None]:
-    """Start and end of a window are local times, its time is a moment."""
+    """Returns the function that computes a property of a window. Start and end are local times, the rowtime is a point in time."""
     made: dict[type[PlanPart], Callable[[Span], int | None]] = {
         WindowStart: lambda span: span[0],
         WindowEnd: lambda span: span[1],
@@ -426,7 +426,7 @@ def _property(kind: type[PlanPart], shift: TimeShift) -> Callable[[Span], int | 
 
 
 def _window_table_function(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
-    """What windows of processing time and sessions need: the others are made batch by batch."""
+    """Makes the operator of a window table function with windows of processing time or sessions. Other windows are assigned batch by batch."""
     node = options.node
     assert isinstance(node, nodes.WindowTableFunction1)
     windowing = node.windowing
@@ -490,7 +490,7 @@ def _watermark_assigner(name: str, options: RelationalOptions, schema: pa.Schema
 
 
 def _ttl_ms(node: Node, index: int) -> int:
-    """That of a state of the plan; of a node whose states the plan does not have, the one that it was configured with."""
+    """Returns the time to live of a node's state in the plan, in ms; if the plan does not list its states, the configured one; 0: none."""
     found: dict[int, int] = {state.index: state.ttl_ms for state in getattr(node, "state", ())}
     if found:
         return found.get(index, 0)

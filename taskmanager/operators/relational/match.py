@@ -1,4 +1,4 @@
-"""MATCH_RECOGNIZE (Flink: ``CepOperator.java`` behind ``StreamExecMatch``).
+"""The operator of MATCH_RECOGNIZE (Flink: ``CepOperator.java`` behind ``StreamExecMatch``).
 
     row ─▶ the queue of its key, by event time ─▶ watermark ─▶ the automaton of the pattern ─▶ for each match the key's columns and the measures
 
@@ -33,7 +33,9 @@ LATE_RECORDS = "numLateRecordsDropped"
 
 
 class Match(TimedOperator):
-    """``time``: the field of event time; ``None``: processing time. ``order``: of rows of one time."""
+    """Finds the matches of a pattern in the rows of each key. ``time``: the field of event time; ``None``: processing time. ``order``: of rows with the same
+    time.
+    """
 
     def __init__(
         self,
@@ -50,14 +52,14 @@ class Match(TimedOperator):
         self._key, self._pattern, self._measures, self._time = key, pattern, measures, time
         self._compare = _comparator(sort_key(order)) if order else None
         self._advanced: dict[Key, int] = {}
-        """The watermark up to which a key has been worked on, since the last one came."""
+        """For each key, the watermark up to which it was advanced, since the last watermark came."""
 
     def open_states(self) -> None:
         nfa = NFA(compile_pattern(self._pattern), now=self.context.clock.now_ms)
         self._patterns = PatternState(self._backend, nfa, self.register, self._compare)
 
     def read(self, group: int, key: Any, now_ms: int) -> Any:
-        """What ``change`` and ``fire`` need is read by them."""
+        """Returns ``None``, as ``change`` and ``fire`` read the state that they need."""
         return None
 
     def change(self, state: Any, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
@@ -88,7 +90,7 @@ class Match(TimedOperator):
         self._finish(matcher, matcher.advance(now), self._fired)
 
     def fire(self, state: Any, time_ms: int, out: list[Change]) -> Any:
-        """``on_timer`` does what is to be done."""
+        """Does nothing, as ``on_timer`` advances the pattern."""
         return KEEP
 
     def advance(self, timestamp_ms: int) -> None:

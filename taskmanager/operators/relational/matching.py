@@ -1,4 +1,4 @@
-"""Which rows join: equal keys, and a condition."""
+"""Finds the rows that join: equal keys, and a condition."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from tidegate.functions.sql.scalar import CompiledFilter
 
 
 class Matcher:
-    """``join_keys``: pairs of positions that have to be equal, of which those in ``routed`` are equal already; ``filter_nulls``: for each pair, whether null
-    equals nothing. ``condition``: what else has to hold, over rows of ``joined``."""
+    """Finds the rows of one side that join with a row of the other. ``join_keys``: pairs of positions that must be equal, of which those in ``routed`` are
+    equal already; ``filter_nulls``: for each pair, whether null equals nothing. ``condition``: a further condition over rows of ``joined``.
+    """
 
     def __init__(
         self,
@@ -30,7 +31,7 @@ class Matcher:
         self._joined = joined
 
     def positions(self, row: Row, others: Sequence[Row], side: int = 0) -> list[int]:
-        """Returns which of the other side's rows join with a row of a side."""
+        """Returns the indices of the other side's rows that join with a row of a side."""
         if any(row[position] is None for position in self._strict[side]):
             return []
         found = list(range(len(others)))

@@ -1,4 +1,4 @@
-"""Aggregates OVER the rows up to the current one (Flink: ``RowTimeRangeUnboundedPrecedingFunction.java`` and its like)."""
+"""OVER aggregates of a stream, over the rows up to the current one (Flink: ``RowTimeRangeUnboundedPrecedingFunction.java`` and the like)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _FORGOTTEN = ("forgotten",)
 
 class OverAggregate(EntriesOperator, TimedOperator):
     """Emits each row with the aggregates over the rows before it. Keeps by ``("waiting", time)`` a list of the rows that wait; by ``("total",)``
-    ``[accumulator, number of the first row in it, number of the next one]``; by ``("inside", number)`` ``(time, row)`` of a row in it, where rows
-    leave it; where event time is bounded by ``("fired",)`` the time of the last timer, and of a span of it by ``("forgotten",)`` when the key is forgotten.
+    ``[accumulator, number of the first row in it, number of the next one]``; by ``("inside", number)`` ``(time, row)`` of a row in it, where rows leave it;
+    where event time is bounded by ``("fired",)`` the time of the last timer, and of a span of it by ``("forgotten",)`` when the key is forgotten.
 
     A row is late behind the watermark, or, where rows leave, when a later one of its key was taken, as in Flink, where those before 1970 always are.
 
@@ -62,7 +62,7 @@ class OverAggregate(EntriesOperator, TimedOperator):
         self._constants = constants
         self._is_span = is_span
         self._wait = 1 if time is None else 0
-        """In ms: so long more rows of the same time may come."""
+        """Milliseconds in which more rows of the same time may come."""
 
     def open_states(self) -> None:
         self.open_cleanups()
@@ -100,7 +100,7 @@ class OverAggregate(EntriesOperator, TimedOperator):
         return state
 
     def expire(self, state: EntriesOfKey) -> Any:
-        """Rows that wait for a watermark are not forgotten."""
+        """Forgets a key, unless rows of it wait for a watermark."""
         if any(name[0] == _WAITING for name in state.all()):
             self.keep_alive()
             return KEEP
@@ -116,7 +116,7 @@ class OverAggregate(EntriesOperator, TimedOperator):
             yield (_INSIDE, at), entry, None
 
     def _add(self, state: EntriesOfKey, time: int, rows: list[Row], out: list[Change]) -> None:
-        """Rows that are taken together come into the accumulator, earlier ones leave it."""
+        """Adds rows that are processed together to the accumulator, removes those that leave it, and emits the rows."""
         aggregates, total = self._aggregates, state.take(_TOTAL)
         if total is None:
             total = state.begin(_TOTAL, [aggregates.create(), 0, 0])
@@ -136,7 +136,7 @@ class OverAggregate(EntriesOperator, TimedOperator):
         out.extend((INSERT, row + values) for row in rows)
 
     def _taken_until(self, state: EntriesOfKey) -> int:
-        """Returns the time until which rows of the current key are late."""
+        """Returns the time up to which rows of the current key are late."""
         if self._preceding is None:
             return self.now()
         if (fired := state.get(_FIRED)) is not None:
@@ -145,7 +145,9 @@ class OverAggregate(EntriesOperator, TimedOperator):
         return 0 if total is None or total[1] == total[2] else int(state.get((_INSIDE, total[2] - 1))[0])
 
     def _forget_later(self, state: EntriesOfKey, time: int) -> None:
-        """The key is forgotten when rows after one of that time can have none before them, and at most half as long after (Flink: ``registerCleanupTimer``)."""
+        """Registers when the key is forgotten: when later rows can have none before them, and at most half as long after that (Flink:
+        ``registerCleanupTimer``).
+        """
         assert self._preceding is not None
         forgotten = state.get(_FORGOTTEN)
         if forgotten is None or forgotten < time + self._preceding + 1:
@@ -154,7 +156,7 @@ class OverAggregate(EntriesOperator, TimedOperator):
             state.put(_FORGOTTEN, forgotten)
 
     def _leaves(self, state: EntriesOfKey, total: list[Any], time: int) -> bool:
-        """Whether the first row is too far from the current one."""
+        """Tells whether the first row in the accumulator is too far from the current one."""
         assert self._preceding is not None
         if self._is_rows:
             return bool(total[2] - total[1] > self._preceding + 1)

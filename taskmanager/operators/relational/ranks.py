@@ -1,4 +1,4 @@
-"""The first or last row of a key, and the first rows of a partition in an order."""
+"""Deduplication (the first or last row of a key) and Top-N (the first rows of a partition in an order)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tidegate.taskmanager.operators.relational.base import KEEP, RelationalOpera
 from tidegate.taskmanager.operators.relational.timed import TimedOperator
 
 _EMITTED: Final = object()
-"""The state of a key whose first row was emitted."""
+"""Stands for the state of a key whose first row was emitted."""
 
 
 class Deduplicate(RelationalOperator):
-    """Emits the first or the last row of a key, and keeps it. ``time``: the field that tells which one, or ``None``: the order in which they come."""
+    """Emits the first or the last row of a key, and keeps it. ``time``: the field by which rows are compared; ``None``: the order in which they come."""
 
     def __init__(
         self,
@@ -56,8 +56,9 @@ class Deduplicate(RelationalOperator):
 
 
 class FirstRow(TimedOperator):
-    """The first row of a key by event time, emitted when no earlier one can come (Flink: ``RowTimeDeduplicateKeepFirstRowFunction.java``). Keeps the row that
-    waits, and of a key whose row was emitted, until ``ttl_ms`` later, that it was."""
+    """Emits the first row of a key by event time, when no earlier one can come (Flink: ``RowTimeDeduplicateKeepFirstRowFunction.java``). Keeps the row that
+    waits, and of a key whose row was emitted, until ``ttl_ms`` later, that it was.
+    """
 
     def __init__(self, name: str, keys: Sequence[int], schema: pa.Schema, *, time: int, ttl_ms: int = 0) -> None:
         super().__init__(name, [keys], schema, is_event_time=True)
@@ -101,8 +102,11 @@ class FirstRow(TimedOperator):
 
 
 def sort_key(fields: Sequence[SortField], *, parts_zeros: bool = False) -> Any:
-    """Returns the order of rows by ``ORDER BY``. NaN is larger than all numbers, as in Flink's sort of batch mode (recorded with 2.3; its comparators of
-    top-N take NaN for equal to each of them, and leave the order of its neighbours open). ``parts_zeros``: -0.0 is less than 0.0, as in that sort."""
+    """Returns the sort key of rows for ``ORDER BY``.
+
+    NaN is larger than all numbers, as in Flink's sort of batch mode (recorded with 2.3; its comparators of Top-N take NaN for equal to each of them, and leave
+    the order of its neighbours open). ``parts_zeros``: -0.0 is less than 0.0, as in that sort.
+    """
 
     def compare(left: Row, right: Row) -> int:
         for field in fields:
@@ -124,7 +128,7 @@ def sort_key(fields: Sequence[SortField], *, parts_zeros: bool = False) -> Any:
 
 
 def _position(rows: Sequence[Row], row: Row) -> int | None:
-    """Returns where the first equal row is; rows with NaN are equal to themselves."""
+    """Returns the index of the first equal row, ``None`` if there is none. A row with NaN is equal to itself."""
     if row in rows:
         return rows.index(row)
     if all(value == value for value in row):
@@ -134,9 +138,10 @@ def _position(rows: Sequence[Row], row: Row) -> int | None:
 
 
 class TopN(RelationalOperator):
-    """Emits the rows of a partition up to a rank, and how they change. Keeps its rows in their order, those beyond the last rank only where rows may
-    go. ``upsert_keys``: rows replace the one of the same key (``UpdateFast``). ``last_rank``: the field of the partition that has the last rank,
-    where ``ranks`` has none."""
+    """Emits the rows of a partition up to a rank (Top-N), and their changes. Keeps its rows in their order, those beyond the last rank only where rows may go.
+    ``upsert_keys``: rows replace the one of the same key (``UpdateFast``). ``last_rank``: the field of the partition that has the last rank, where ``ranks``
+    has none.
+    """
 
     def __init__(
         self,
@@ -163,8 +168,9 @@ class TopN(RelationalOperator):
         self._keeps_all = retracts
         is_first_alone = self._last == 1 and not retracts
         self._tells_ranks = outputs_number or self._first > 0 or is_first_alone
-        """Whether a row that takes the rank of another updates it, as in Flink also where the rank is no column but the first ones are left out
-        (``AbstractTopNFunction.hasOffset``) or there is one alone (``FastTop1Function``)."""
+        """Whether a row that takes the rank of another updates it. As in Flink, it does so also without a column of ranks where the first ranks are left out
+        (``AbstractTopNFunction.hasOffset``) or there is only one (``FastTop1Function``).
+        """
 
     def change(self, state: Any, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
         rows: list[Row] = state or []
@@ -219,7 +225,7 @@ class TopN(RelationalOperator):
         return (*row, self._first + at + 1) if self._outputs_number else row
 
     def _unnumbered(self, before: Sequence[Row], now: Sequence[Row], out: list[Change]) -> None:
-        """A row that replaces the one of its key is its update."""
+        """Emits changes without ranks. A row that replaces the one of its key is emitted as its update."""
         left, came = list(before), []
         for row in now:
             if row in left:

@@ -1,5 +1,6 @@
-"""Aggregates OVER rows in the order of what is no time, of a changelog (Flink: ``NonTimeRangeUnboundedPrecedingFunction.java``,
-``NonTimeRowsUnboundedPrecedingFunction.java``)."""
+"""OVER aggregates of a changelog in an order that is not time (Flink: ``NonTimeRangeUnboundedPrecedingFunction.java``,
+``NonTimeRowsUnboundedPrecedingFunction.java``).
+"""
 
 from __future__ import annotations
 
@@ -18,9 +19,10 @@ from tidegate.taskmanager.operators.relational.ranks import sort_key
 
 
 class SortedOver(RelationalOperator):
-    """State: ``[row, values]`` for each row of a partition in its order, those of equal rank as they came. A row that comes or goes changes those behind it.
+    """Emits each row with the aggregates over the rows up to it. A row that comes or goes changes those behind it.
 
-    ``is_rows``: ROWS, otherwise RANGE, where rows of equal rank have the same values. ``constants`` stand behind the fields of a row for the aggregates.
+    State: ``[row, values]`` for each row of a partition in its order, those of equal rank as they came. ``is_rows``: ROWS, otherwise RANGE, where rows of equal
+    rank have the same values. ``constants``: stand behind the fields of a row for the aggregates.
     """
 
     def __init__(
@@ -67,8 +69,9 @@ class SortedOver(RelationalOperator):
         new: tuple[int, int] | None = None,
         gone: tuple[int, Change] | None = None,
     ) -> None:
-        """Computes the values anew and emits what has changed. ``new``: position and kind of the row that has come; ``gone``: what is emitted of
-        the one that goes, before the row at that position."""
+        """Computes the aggregates anew and emits the changes. ``new``: position and kind of the row that has come; ``gone``: the change to emit for a row that
+        goes, before the row at that position.
+        """
         values = self._values(entries)
         for at, (entry, now) in enumerate(zip(entries, values, strict=True)):
             if gone is not None and at == gone[0]:

@@ -1,4 +1,6 @@
-"""Joins with the version that a table had at the time of a row (Flink: ``TemporalRowTimeJoinOperator.java``, ``TemporalProcessTimeJoinOperator.java``)."""
+"""Temporal joins: each row joins with the version that a table had at its time (Flink: ``TemporalRowTimeJoinOperator.java``,
+``TemporalProcessTimeJoinOperator.java``).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ _NEXT, _TIMER = ("next",), ("timer",)
 
 
 class Versions:
-    """What both joins do with a row of the left side and the version it has found. Rows keep their kinds."""
+    """Joins a row of the left side with a version of the right side. Rows keep their kinds."""
 
     def __init__(self, matcher: Matcher, *, is_left_join: bool, right_width: int) -> None:
         self._matcher = matcher
@@ -27,7 +29,7 @@ class Versions:
         self._nothing = (None,) * right_width
 
     def join(self, kind: int, row: Row, version: Change | None, out: list[Change]) -> None:
-        """``version``: ``None``, or one that is deleted: the table had no row then."""
+        """Emits the joined row. ``version``: ``None``, or a deleted one, if the table had no row at that time; then a left join emits nulls."""
         if version is not None and adds(version[0]) and self._matcher.positions(row, [version[1]]):
             out.append((kind, row + version[1]))
         elif self._is_left_join:
@@ -35,13 +37,13 @@ class Versions:
 
 
 class TemporalJoin(EntriesOperator, TimedOperator):
-    """By event time: a row of the left side goes when the watermark has reached its time, with the newest version that is not later.
+    """The temporal join by event time: a row of the left side is emitted when the watermark has reached its time, with the newest version that is not later.
 
-    State: by ``("left", number)`` ``(time, kind, row)`` of a row of the left side that waits, in the order of their coming; by ``("right", time)``
-    ``(kind, row)`` of a version; by ``("next",)`` the next number, by ``("timer",)`` when the key is looked at. That is when its first row or version is
-    due, or at the next watermark, if it was late. Then all left rows that are due go, and versions go when a later one is not behind the watermark; the next
-    time is that of a left row that waits, or when something comes, as in Flink. Nothing is dropped as late: such a row joins with the versions that are
-    still there.
+    State: by ``("left", number)`` ``(time, kind, row)`` of a row of the left side that waits, in the order of their coming; by ``("right", time)`` ``(kind,
+    row)`` of a version; by ``("next",)`` the next number; by ``("timer",)`` when the key is processed. That is when its first row or version is due, or at the
+    next watermark, if it was late. Then all left rows that are due are emitted, and versions are removed when a later one is not behind the watermark; the next
+    time is that of a left row that waits, or when something comes, as in Flink. Nothing is dropped as late: such a row joins with the versions that are still
+    there.
     """
 
     def __init__(
@@ -125,7 +127,9 @@ class TemporalJoin(EntriesOperator, TimedOperator):
 
 
 class ProcessingTimeTemporalJoin(TimedOperator):
-    """By processing time, of a temporal table function: a row of the left side goes at once, with the version that the table has now. State: the version."""
+    """The temporal join by processing time, with a temporal table function: a row of the left side is emitted at once, with the table's present version. State:
+    the version.
+    """
 
     def __init__(
         self,
@@ -152,7 +156,7 @@ class ProcessingTimeTemporalJoin(TimedOperator):
         return KEEP
 
     def fire(self, state: Any, time_ms: int, out: list[Change]) -> Any:
-        """Nothing waits."""
+        """Does nothing, since no row waits."""
         return KEEP
 
 

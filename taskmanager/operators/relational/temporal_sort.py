@@ -17,8 +17,11 @@ from tidegate.taskmanager.operators.relational.timed import TimedOperator
 
 
 class TemporalSort(TimedOperator):
-    """Emits rows when no earlier one can come. ``time``: the field of event time; ``None``: rows of one ms of processing time are sorted.
-    ``order``: of rows of the same time. State: ``[last time that was emitted, {time: rows}]``; a row that is not behind the former is dropped."""
+    """Sorts rows by time: emits them when no earlier one can come. ``time``: the field of event time; ``None``: rows of one ms of processing time are sorted.
+    ``order``: of rows of the same time.
+
+    State: ``[last time that was emitted, {time: rows}]``. A row whose time is not after the last emitted one is dropped.
+    """
 
     def __init__(self, name: str, schema: pa.Schema, *, time: int | None, order: Sequence[SortField]) -> None:
         super().__init__(name, [()], schema, is_event_time=time is not None)

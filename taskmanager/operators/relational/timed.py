@@ -1,4 +1,4 @@
-"""Operators that emit when time has come: event time by watermarks, or processing time."""
+"""Base class of operators that emit at a time: event time by watermarks, or processing time."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from tidegate.taskmanager.operators.relational.base import KEEP, RelationalOpera
 
 
 class TimedOperator(RelationalOperator):
-    """``is_event_time``: the time that ``register`` and ``now`` speak of is that of the watermarks. ``retention_ms``: a key for which ``keep_alive`` was not
-    called for so long, and at most half as long again, is forgotten by ``expire`` (Flink: ``CleanupState``); 0: none is. Where keys are forgotten, ``fire``
-    is of event time, or is not called."""
+    """Base class of operators with timers. ``is_event_time``: ``register`` and ``now`` use event time, otherwise processing time.
+
+    ``retention_ms``: a key for which ``keep_alive`` was not called for so long, and at most half as long again, is forgotten by ``expire`` (Flink:
+    ``CleanupState``); 0: none is. Where keys are forgotten, ``fire`` is of event time, or is not called.
+    """
 
     def __init__(
         self,
@@ -41,20 +43,20 @@ class TimedOperator(RelationalOperator):
         super().open_states()
 
     def open_cleanups(self) -> None:
-        """Opens the state that has when each key is forgotten."""
+        """Creates the state that stores when each key is forgotten."""
         if self._retention_ms:
             self._cleanups = self.state_of_key("cleanup-timestamp", 0)
 
     @abstractmethod
     def fire(self, state: Any, time_ms: int, out: list[Change]) -> Any:
-        """The timer of a key is due. Returns the new state of the key, ``None`` for none, or ``KEEP``."""
+        """Processes a timer of a key that is due. Returns the new state of the key, ``None`` for none, or ``KEEP``."""
 
     def expire(self, state: Any) -> Any:
-        """Nothing has come for a key for long. Returns its new state, as ``fire`` does."""
+        """Forgets a key that was not kept alive. Returns its new state, as ``fire`` does."""
         return None
 
     def keep_alive(self) -> None:
-        """The current key is not forgotten until ``retention_ms`` have passed."""
+        """Keeps the current key from being forgotten for ``retention_ms``."""
         if self._cleanups is None:
             return
         now_ms = self.context.clock.now_ms()
@@ -63,7 +65,7 @@ class TimedOperator(RelationalOperator):
             self._move_cleanup(ends_ms, now_ms + self._retention_ms * 3 // 2, now_ms)
 
     def stop_cleanup(self) -> None:
-        """There is nothing of the current key to forget."""
+        """Cancels the cleanup of the current key, since it has no state."""
         if self._cleanups is None:
             return
         now_ms = self.context.clock.now_ms()
@@ -72,7 +74,7 @@ class TimedOperator(RelationalOperator):
             self._move_cleanup(ends_ms, None, now_ms)
 
     def _move_cleanup(self, before_ms: int | None, ends_ms: int | None, now_ms: int) -> None:
-        """Sets when the current key is forgotten, and takes back when it would have been; ``None``: never."""
+        """Replaces the time at which the current key is forgotten. ``None``: no time."""
         assert self._cleanups is not None
         if before_ms is not None:
             self._timers.processing.delete(before_ms)
@@ -81,11 +83,11 @@ class TimedOperator(RelationalOperator):
         self._cleanups.write(self._backend.group, self._backend.key, ends_ms, now_ms)
 
     def now(self) -> int:
-        """Returns the time in ms."""
+        """Returns the time in ms: the watermark, or the processing time."""
         return self._timers.watermark if self.is_event_time else self.context.clock.now_ms()
 
     def register(self, time_ms: int) -> None:
-        """Calls ``fire`` for the current key when it is that time."""
+        """Registers a timer, at which ``fire`` is called for the current key."""
         (self._timers.event if self.is_event_time else self._timers.processing).register(time_ms)
 
     def end_batch(self, out: list[Change]) -> None:
@@ -108,7 +110,7 @@ class TimedOperator(RelationalOperator):
         Operator.on_watermark(self, timestamp_ms)
 
     def advance(self, timestamp_ms: int) -> None:
-        """Event time has reached ``timestamp_ms``: what is due is emitted."""
+        """Advances event time to ``timestamp_ms``, and emits what is due."""
         self._timers.watermark = timestamp_ms
         for timer in self._timers.event.pop_due(timestamp_ms):
             self._fire(timer, TimeDomain.EVENT_TIME)

@@ -1,4 +1,4 @@
-"""Changelogs by a unique key: earlier values are added to them, and rows of several keys of their own are put in their order."""
+"""Operators on changelogs with a unique key: they add the earlier rows of updates, and order the rows of several upsert keys."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ _AT, _OF = "at", "of"
 
 
 class ChangelogNormalize(RelationalOperator):
-    """Emits changes of a key with the earlier row, which it keeps. What comes has no earlier rows, or says the same again. ``condition``: rows for
-    which it does not hold are as if they were not there (Flink: ``ProcTimeDeduplicateFilter``)."""
+    """Emits changes of a key with the earlier row, which it keeps. Its input has no earlier rows, and may repeat rows. ``condition``: rows that do not satisfy
+    it are treated as absent (Flink: ``ProcTimeDeduplicateFilter``).
+    """
 
     def __init__(
         self,
@@ -66,12 +67,12 @@ class ChangelogNormalize(RelationalOperator):
 
 
 class UpsertMaterialize(EntriesOperator):
-    """The rows of a key in the order in which they came, of which the newest is what the table has (Flink: ``SinkUpsertMaterializer.java``).
+    """Keeps the rows of a key in the order in which they came; the newest is the table's (Flink: ``SinkUpsertMaterializer.java``).
+
     ``upsert_key``: the key of the query, of which there is one row at a time.
 
-    State, as Flink's ``LinkedMultiSetState.java``: by ``()`` the numbers of the newest row and of the next one to come; by ``("at", number)``
-    ``(row, number of the row before it, number of the row behind it)``; by ``("of", row or its upsert key)`` the numbers of those rows. What has
-    expired is not there.
+    State, as Flink's ``LinkedMultiSetState.java``: by ``()`` the numbers of the newest row and of the next one to come; by ``("at", number)`` ``(row, number of
+    the row before it, number of the row behind it)``; by ``("of", row or its upsert key)`` the numbers of those rows. Expired entries are absent.
     """
 
     def __init__(
@@ -115,7 +116,7 @@ class UpsertMaterialize(EntriesOperator):
         return KEEP
 
     def split(self, whole: Sequence[Row]) -> Iterator[tuple[Name, Any, int | None]]:
-        """From the rows in their order."""
+        """Divides the state of earlier versions, the rows in their order, into entries."""
         last = len(whole) - 1
         numbers: dict[Name, tuple[int, ...]] = {}
         for at, row in enumerate(whole):
@@ -129,7 +130,7 @@ class UpsertMaterialize(EntriesOperator):
     def _add(
         self, state: EntriesOfKey, name: Name, row: Row, numbers: tuple[int, ...], newest: int | None, number: int
     ) -> None:
-        """Adds a row behind the newest one."""
+        """Appends a row behind the newest one."""
         if newest is not None:
             before, earlier, _ = state.get((_AT, newest))
             state.put((_AT, newest), (before, earlier, number))

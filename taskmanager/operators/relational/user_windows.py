@@ -1,4 +1,4 @@
-"""Windows of time with aggregate functions of users, as PyFlink has them: panes that are merged, and functions that want all rows at once."""
+"""Windows of time with aggregate functions of users, as in PyFlink: with merged panes, or for functions that process all rows at once."""
 
 from __future__ import annotations
 
@@ -21,15 +21,14 @@ from tidegate.taskmanager.operators.relational.windows import WindowAggregate
 _OPEN: Final = ("open",)
 _ROWS: Final = "rows"
 Parts: TypeAlias = tuple[Name, ...]
-"""Where the rows of a window stand: names of lists, and of accumulators that versions before kept."""
+"""The names of a window's lists of rows, and of accumulators that earlier versions kept."""
 
 
 class PanedWindowAggregate(WindowAggregate):
-    """A ``WindowAggregate`` of windows that overlap, which keeps an accumulator for each pane: a span that all windows have as a whole or not at all. What a
-    window emits is an accumulator of no rows, with those of its panes merged into it (Flink: ``PanedWindowProcessFunction``).
+    """Aggregates overlapping windows with an accumulator for each pane: a span that every window contains as a whole or not at all.
 
-    Keeps by pane ``[values of the grouping, accumulator]``. Versions before kept that by window: such a window has its accumulator merged with the panes of
-    what came later.
+    What a window emits is an empty accumulator with those of its panes merged into it (Flink: ``PanedWindowProcessFunction``). Keeps by pane ``[values of the
+    grouping, accumulator]``. Earlier versions kept that by window: the accumulator of such a window is merged with the panes of later rows.
     """
 
     def __init__(
@@ -108,7 +107,7 @@ class PanedWindowAggregate(WindowAggregate):
         self.tell(span, found[0][0], acc, out)
 
     def _is_whole(self, span: Span) -> bool:
-        """Whether an accumulator is that of a window."""
+        """Tells whether an accumulator belongs to a whole window."""
         return span[1] - span[0] != self._pane
 
     def _is_due(self, span: Span, time_ms: int) -> bool:
@@ -116,10 +115,10 @@ class PanedWindowAggregate(WindowAggregate):
 
 
 class WindowRowsAggregate(EntriesOperator, TimedOperator):
-    """A ``WindowAggregate`` whose functions want all rows at once, of which each is an entry of state.
+    """Aggregates windows with functions that process all rows at once. Each row is an entry of state.
 
-    Keeps by ``("open",)`` the windows that have not fired, with the names of their lists; by ``("rows", start, end)`` a list of ``(whether it comes, row)``.
-    Versions before kept by window ``[values of the grouping, accumulator]``, which counts as one more list until the window fires. A session that takes in
+    Keeps by ``("open",)`` the windows that have not fired, with the names of their lists; by ``("rows", start, end)`` a list of ``(whether it is added, row)``.
+    Earlier versions kept by window ``[values of the grouping, accumulator]``, which counts as one more list until the window fires. A session that merges with
     another has its lists too.
     """
 
@@ -185,18 +184,18 @@ class WindowRowsAggregate(EntriesOperator, TimedOperator):
             yield span, [group, acc], None
 
     def _opened(self, state: EntriesOfKey) -> dict[Span, Parts]:
-        """Returns the windows that have not fired; not to be changed."""
+        """Returns the windows that have not fired, with the names of their contents. They must not be changed."""
         opened: dict[Span, Parts] | None = state.get(_OPEN)
         return {span: (span,) for span in state.all()} if opened is None else opened
 
     def _meeting(self, opened: dict[Span, Parts], span: Span) -> list[Span]:
-        """Returns the open windows of which the given one is a part."""
+        """Returns the open windows that the given one belongs to: itself, or the sessions that it meets."""
         if not self._merges:
             return [span] if span in opened else []
         return sorted(other for other in opened if other[0] <= span[1] and span[0] <= other[1])
 
     def _taken(self, state: EntriesOfKey, parts: Parts) -> tuple[Row, Any]:
-        """Returns the values of the grouping and the accumulator of all rows of a window, of which nothing is kept then."""
+        """Removes a window's rows. Returns the values of its grouping, and the accumulator of all its rows."""
         acc, group = self._aggregates.create(), ()
         for name in parts:
             if name[0] == _ROWS:

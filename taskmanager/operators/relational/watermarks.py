@@ -17,8 +17,11 @@ from tidegate.taskmanager.operators.base import Operator, OperatorContext
 
 
 class WatermarkAssigner(Operator):
-    """Watermarks by an expression, in ms, that leave behind the row that moves event time on by more than an interval, as Flink's do;
-    what is left leaves at the end of each batch. There is none before 1970, as in Flink: until a later one comes no row is late."""
+    """Emits watermarks that an expression computes from rows, in ms.
+
+    As in Flink, a watermark is emitted behind the row that advances event time by more than an interval, and the latest one at the end of each batch. No
+    watermark lies before 1970: until a later one comes no row is late.
+    """
 
     works_on = "arrow"
 
@@ -56,7 +59,7 @@ class WatermarkAssigner(Operator):
             self._advance(int(reached[-1]))
 
     def on_watermark(self, timestamp_ms: int) -> None:
-        """Passes on the end of time alone: earlier watermarks are replaced by those of the expression."""
+        """Passes on the end of time only. Other watermarks are replaced by those of the expression."""
         if timestamp_ms == END_OF_TIME:
             self._advance(timestamp_ms)
 

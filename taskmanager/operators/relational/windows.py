@@ -1,4 +1,4 @@
-"""Windows of time: aggregates, and the rows of a window that are first, or join with each other.
+"""Windows of time: aggregates, Top-N and deduplication of a window's rows, and joins within a window.
 
 Times are in ms. A window is ``(start, end)`` in local time, the end exclusive; it fires when time reaches its last millisecond. What comes
 for windows that have fired is dropped (Flink: ``SlicingWindowOperator.java``, ``WindowOperator.java``).
@@ -28,13 +28,16 @@ from tidegate.taskmanager.operators.relational.ranks import sort_key
 from tidegate.taskmanager.operators.relational.timed import TimedOperator
 
 Spans: TypeAlias = Callable[[Row], Sequence[Span]]
-"""The windows of a row."""
+"""Returns the windows of a row."""
 
 
 class WindowAggregate(EntriesOperator, TimedOperator):
-    """Emits the aggregates of a window of a key when its end has come; keeps by window ``[values of the grouping, accumulator]``. ``spans``: the
-    windows of a row that has come at the given time; ``merges``: those that meet become one (sessions). ``properties``: what of a window stands
-    behind the aggregates. ``shift``: from moments to local time. ``emits_empty``: also windows in which as many rows went as came."""
+    """Emits the aggregates of a key's window at its end. Keeps by window ``[values of the grouping, accumulator]``.
+
+    ``spans``: returns the windows of a row that came at the given time; ``attached``: reads them from the row. ``merges``: windows that meet become one
+    (sessions). ``properties``: compute the columns behind the aggregates from the window. ``shift``: converts points in time to local time. ``emits_empty``:
+    also windows in which as many rows were removed as added.
+    """
 
     def __init__(
         self,
@@ -91,7 +94,7 @@ class WindowAggregate(EntriesOperator, TimedOperator):
         return KEEP
 
     def tell(self, span: Span, group: Row, acc: Any, out: list[Change]) -> None:
-        """Emits a window."""
+        """Emits the result of a window, if it has rows or ``emits_empty`` is set."""
         if self._emits_empty or acc[0] > 0:
             times = tuple([made(span) for made in self._properties])
             out.append((INSERT, group + self._aggregates.values(acc) + times))
@@ -102,7 +105,7 @@ class WindowAggregate(EntriesOperator, TimedOperator):
             yield span, [group, acc], None
 
     def _merged(self, state: EntriesOfKey, span: Span) -> Span:
-        """Makes one window of those that meet the given one."""
+        """Merges the windows that meet the given one into one window. Returns it."""
         meeting = sorted(other for other in state.all() if other[0] <= span[1] and span[0] <= other[1])
         if not meeting:
             return span
@@ -119,7 +122,7 @@ class WindowAggregate(EntriesOperator, TimedOperator):
 
 
 def merged(windows: dict[Span, Any], span: Span, merge: Callable[[Any, Any], None]) -> Span:
-    """Makes one window of those that meet the given one, with what ``merge`` makes of their contents."""
+    """Merges the windows that meet the given one into one window, and their contents by ``merge``. Returns the window."""
     meeting = sorted(other for other in windows if other[0] <= span[1] and span[0] <= other[1])
     if not meeting:
         return span
@@ -132,9 +135,10 @@ def merged(windows: dict[Span, Any], span: Span, merge: Callable[[Any, Any], Non
 
 
 class SessionRows(TimedOperator):
-    """The rows of each session with its start, end and last ms behind their fields, when it ends. State: ``{window: rows with their kinds}``.
+    """Emits the rows of each session when it ends, with its start, its end and its last ms behind their fields.
 
-    ``time``: the field of event time, ``None``: processing time. ``gap``: in ms (Flink: ``UnalignedWindowTableFunctionOperator.java``).
+    State: ``{window: rows with their kinds}``. ``time``: the field of event time, ``None``: processing time. ``gap``: in ms (Flink:
+    ``UnalignedWindowTableFunctionOperator.java``).
     """
 
     def __init__(
@@ -168,7 +172,7 @@ class SessionRows(TimedOperator):
 
 
 class ProcessingTimeRows(Operator):
-    """Rows once for each of their windows by the time when they come."""
+    """Emits each row once for each of its windows, by the processing time."""
 
     works_on = "arrow"
 
@@ -183,10 +187,10 @@ class ProcessingTimeRows(Operator):
 
 
 class WindowRows(EntriesOperator, TimedOperator):
-    """Operators that keep the rows of a window, which stands in columns of the rows, until it ends.
+    """Base class of operators that keep the rows of a window, which is given in columns of the rows, until it ends.
 
-    State: by ``(moment,)`` the windows that fire right before it; what is kept of a window has a name that begins with it. ``spans``: by input.
-    ``shift``: from moments to local time.
+    State: by ``(moment,)`` the windows that fire right before it; everything kept of a window has a name that begins with the window. ``spans``: by input.
+    ``shift``: converts points in time to local time.
     """
 
     def __init__(
@@ -233,19 +237,19 @@ class WindowRows(EntriesOperator, TimedOperator):
 
     @abstractmethod
     def split_window(self, span: Span, rows: Sequence[list[Row]]) -> Iterable[tuple[Name, Any, int | None]]:
-        """Returns the entries of the rows of a window, by input."""
+        """Divides the rows of a window, by input, that earlier versions kept into entries."""
 
     @abstractmethod
     def keep(self, state: EntriesOfKey, span: Span, input_index: int, row: Row) -> None:
-        """Adds a row to those that are kept of its window."""
+        """Adds a row to the kept rows of its window."""
 
     @abstractmethod
     def results(self, state: EntriesOfKey, span: Span) -> Iterable[Row]:
-        """Returns what is emitted for a window, of which nothing is kept from now on."""
+        """Returns what is emitted for a window, and removes what is kept of it."""
 
 
 class WindowFirstRows(WindowRows):
-    """Windows of which a few rows are kept, in one entry."""
+    """Base class of operators that keep a few rows of each window, in one entry."""
 
     def keep(self, state: EntriesOfKey, span: Span, input_index: int, row: Row) -> None:
         rows = state.take(span)
@@ -261,15 +265,15 @@ class WindowFirstRows(WindowRows):
 
     @abstractmethod
     def choose(self, rows: list[Row], row: Row) -> None:
-        """Adds a row to those that are kept, if it is one of them."""
+        """Adds a row to the kept ones, if it belongs to them."""
 
     def shown(self, rows: list[Row]) -> Iterable[Row]:
-        """Returns what is emitted of the rows that were kept."""
+        """Returns what is emitted for the kept rows."""
         return rows
 
 
 class WindowTopN(WindowFirstRows):
-    """The first rows of a window in an order, with their ranks where they are asked for."""
+    """Emits the first rows of a window in an order (Top-N), with their ranks if requested."""
 
     def __init__(
         self,
@@ -299,7 +303,7 @@ class WindowTopN(WindowFirstRows):
 
 
 class WindowDeduplicate(WindowFirstRows):
-    """The first or last row of a window by a field of time."""
+    """Emits the first or last row of a window by a field of time."""
 
     def __init__(
         self,
@@ -324,8 +328,9 @@ class WindowDeduplicate(WindowFirstRows):
 
 
 class WindowJoin(WindowRows):
-    """A join of rows of the same window and key. ``matcher`` finds the rows of the other side. The rows of a window and an input are a list by ``(start, end,
-    input)``."""
+    """Joins rows of the same window and key. ``matcher``: finds the rows of the other side. The rows of a window and an input are a list by ``(start, end,
+    input)``.
+    """
 
     def __init__(
         self,

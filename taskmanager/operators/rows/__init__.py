@@ -1,1 +1,1 @@
-"""Operators of functions that take one record."""
+"""Operators of functions that process one record at a time."""

@@ -1,4 +1,4 @@
-"""Asynchronous I/O: ``async_wait`` (Flink: ``AsyncWaitOperator.java``).
+"""The operator of asynchronous I/O, ``async_wait`` (Flink: ``AsyncWaitOperator.java``).
 
     record ─▶ AsyncWaitQueue ── Invoke ─▶ event loop of the subtask ─▶ answer, as a mail ─▶ queue ─▶ results, marks ─▶ emit
                    └ freeze: the records whose results were not emitted ─▶ operator state ─▶ invoked again after a restore
@@ -43,7 +43,7 @@ STATE_NAME = "_async_wait_operator_state_"
 EVENTS_STATE = ListStateDescriptor(
     "_async_wait_events_", RowTypeInfo([Types.LONG(), Types.PRIMITIVE_ARRAY(Types.BYTE())], ["records", "event"])
 )
-"""User events among the records in flight, each with how many of these are in front of it."""
+"""State of the user events among the records in flight, each with the number of records in front of it."""
 
 
 @dataclass(slots=True)
@@ -78,7 +78,7 @@ class AsyncWaitOperator(FunctionOperatorBase):
         self._records: dict[int, _Held] = {}
         self._marks: dict[int, Callable[[], None]] = {}
         self._events: dict[int, UserEvent] = {}
-        """Those marks that are events. They are not sent again, so they are part of the state."""
+        """The queued marks that are user events. They are not sent again, so they are part of the state."""
         self._next = 0
         self._is_suspended = False
         self._calls: AsyncCallsPort | None = None
@@ -92,7 +92,7 @@ class AsyncWaitOperator(FunctionOperatorBase):
         self._collector = Collector(context)
         self._copies = context.emitted_copies()
         self._given = context.copies_of(None).copy
-        """A record for the function: what is kept for a snapshot, or a further attempt, is not changed by it."""
+        """Copies a record for the function, which must not change what is kept for a snapshot or another attempt."""
 
     def open(self) -> None:
         context = self.context
@@ -162,7 +162,7 @@ class AsyncWaitOperator(FunctionOperatorBase):
         self._mark(lambda: self.context.output.emit_event(self._events.pop(number)))
 
     def _on_answers(self) -> None:
-        """Mail of the event loop: there are answers."""
+        """Takes the answers of the event loop. Called as a mail."""
         if self._calls is None or self._is_suspended:
             return
         for answer in self._calls.take():
@@ -212,11 +212,11 @@ class AsyncWaitOperator(FunctionOperatorBase):
         )
 
     async def _called(self, invoke: Callable[[Record], Awaitable[list[Record]]], value: Record) -> list[Record]:
-        """In the event loop: what it answers is its own at once, whatever other coroutines do meanwhile."""
+        """Calls the function in the event loop. Its results are copied at once, whatever other coroutines do meanwhile."""
         return self._own(await invoke(self._given(value)))
 
     def _own(self, results: list[Record]) -> list[Record]:
-        """``results`` as the function gave them, which may be no list at all."""
+        """Copies the results of the function. They are returned as they are if they are not a list."""
         return self._copies.all(list(results)) if isinstance(results, (list, tuple)) else results
 
     def _backoff_ms(self, attempts: int) -> int | None:
@@ -225,5 +225,5 @@ class AsyncWaitOperator(FunctionOperatorBase):
 
 
 def state_descriptor(input_type: TypeInformation) -> ListStateDescriptor:
-    """Records in flight, with their timestamps."""
+    """Returns the descriptor of the state of records in flight, with their timestamps."""
     return ListStateDescriptor(STATE_NAME, RowTypeInfo([input_type, Types.LONG()], ["record", "timestamp"]))

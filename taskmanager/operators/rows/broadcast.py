@@ -1,4 +1,4 @@
-"""A stream beside a broadcast one: ``broadcast_process`` and ``keyed_broadcast_process`` (Flink:
+"""The operators of a stream connected with a broadcast one, ``broadcast_process`` and ``keyed_broadcast_process`` (Flink:
 ``CoBroadcastWithNonKeyedOperator.java``, ``CoBroadcastWithKeyedOperator.java``).
 
     input 0: records           ─▶ process_element            broadcast state, to read; with keys: keyed state and timers
@@ -38,7 +38,7 @@ from tidegate.taskmanager.operators.user_code.user_function import UserFunction
 from tidegate.taskmanager.state.function_state import BroadcastEntries, FunctionStateBackend
 
 BROADCAST_INPUT = 1
-"""Behind the keyed or plain one, as in Flink's broadcast operators."""
+"""Index of the broadcast input, behind the keyed or plain one, as in Flink's broadcast operators."""
 _ELEMENTS_HAVE_NO_KEY = (
     "broadcast elements belong to no key, so process_broadcast_element has no keyed state of its own: use "
     "ctx.apply_to_keyed_state(descriptor, function)"
@@ -46,8 +46,7 @@ _ELEMENTS_HAVE_NO_KEY = (
 
 
 class BroadcastStates:
-    """The states that ``broadcast`` was given, registered before the function is opened, so that they are kept even if it
-    never asks for one."""
+    """The broadcast states of an operator, registered before the function is opened, so that they are kept even if it never uses them."""
 
     def __init__(self, operator: str, descriptors: Sequence[MapStateDescriptor], backend: FunctionStateBackend) -> None:
         self._operator = operator
@@ -72,7 +71,7 @@ class BroadcastStates:
 
 
 class ReadOnlyEntries(ReadOnlyBroadcastState[MapKey, StateValue]):
-    """What the other side sees of broadcast state."""
+    """Read-only broadcast state, for the function of the other side."""
 
     def __init__(self, state: BroadcastEntries) -> None:
         self._state = state
@@ -100,7 +99,7 @@ class ReadOnlyEntries(ReadOnlyBroadcastState[MapKey, StateValue]):
 
 
 class _Times:
-    """Both times, as contexts of broadcast functions tell them."""
+    """Event time and processing time in the contexts of broadcast functions."""
 
     _timers: TimerService
 

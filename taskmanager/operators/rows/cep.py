@@ -1,4 +1,4 @@
-"""Patterns of events on keyed streams: ``cep`` (Flink: ``CepOperator.java``).
+"""The operator of patterns of events on keyed streams, ``cep`` (Flink: ``CepOperator.java``).
 
     event time:      event ─▶ queue of its key ─▶ a timer at its time ─▶ the queue up to the watermark, in order ─▶ automaton ─▶ function
     processing time: event ────────────────────────────────────────────────────────────────────────────────────────▶ automaton ─▶ function
@@ -34,7 +34,7 @@ LATE_RECORDS = "numLateRecordsDropped"
 
 
 class _Context(PatternContext):
-    """One object for all matches."""
+    """The context of pattern functions: one object for all matches."""
 
     def __init__(self, context: OperatorContext, collector: Collector, *, is_event_time: bool) -> None:
         self._clock, self._collector, self._is_event_time = context.clock, collector, is_event_time
@@ -62,7 +62,7 @@ class CepOperator(FunctionOperatorBase, KeyedOperator):
         self._options = options
         self._handler = options.func if isinstance(options.func, TimedOutPartialMatchHandler) else None
         self._advanced: dict[Key, int] = {}
-        """The watermark up to which a key has been worked on, since the last one came."""
+        """For each key, the watermark up to which it was advanced, since the last watermark came."""
 
     def open(self) -> None:
         automaton = compile_pattern(self._options.pattern)
@@ -136,7 +136,7 @@ class CepOperator(FunctionOperatorBase, KeyedOperator):
                 collector.add_to_side(late_tag, value, stamp)
 
     def _finish(self, matcher: KeyMatcher, outcomes: list[PatternOutcome]) -> None:
-        """Writes the state of the current key, and lets the function see what was found."""
+        """Writes the state of the current key, and calls the function for matches and timeouts."""
         self._patterns.write(matcher)
         for outcome in outcomes:
             self._emit(outcome)
@@ -157,7 +157,7 @@ class CepOperator(FunctionOperatorBase, KeyedOperator):
             raise user_error(self._name, error, *events[:1], *events[1:][-1:]) from error
 
     def _copied(self, value: Any) -> Any:
-        """An event is in state, and functions get one of their own."""
+        """Copies an event, since functions must not change the one in state."""
         return value if value.__class__ in self._shared else self._own(value)
 
 

@@ -1,4 +1,4 @@
-"""Interval join of two keyed streams: ``interval_join`` (Flink: ``IntervalJoinOperator.java``).
+"""The interval join of two keyed streams, ``interval_join`` (Flink: ``IntervalJoinOperator.java``).
 
     record of a side ─▶ its buffer (timestamp ─▶ records), with a timer for when nothing can join it
                      └▶ every record in the other buffer whose time lies in the interval ─▶ function ─▶ emitted at the larger time
@@ -31,7 +31,7 @@ BUFFERS = ("LEFT_BUFFER", "RIGHT_BUFFER")
 
 
 class PairContext(JoinContext):
-    """One object for all pairs."""
+    """The context of a joined pair: one object for all pairs."""
 
     def __init__(self) -> None:
         self.left = self.right = 0
@@ -63,7 +63,7 @@ class IntervalJoinOperator(FunctionOperatorBase, KeyedOperator):
         self._user = UserFunction(func, name)
         self._descriptors = buffer_descriptors(types)
         self._bounds = ((lower_ms, upper_ms), (-upper_ms, -lower_ms))
-        """The bounds of the other side's time, relative to one's own, for each side."""
+        """For each side, the bounds of the other side's time relative to its own."""
         self._late_tags = late_tags
         self._pair = PairContext()
 
@@ -71,7 +71,7 @@ class IntervalJoinOperator(FunctionOperatorBase, KeyedOperator):
         store = StateStore(self._backend)
         self._buffers: list[MapState[int, Record]] = [store.get_map_state(d) for d in self._descriptors]
         self._own = self.context.copies_of(None).copy
-        """A record for the function: it is in a buffer, and will be joined with others."""
+        """Copies a record for the function, since it stays in a buffer and will be joined with others."""
         self._user.open(self.context, store)
         super().open()
 
@@ -129,5 +129,5 @@ class IntervalJoinOperator(FunctionOperatorBase, KeyedOperator):
 
 
 def buffer_descriptors(types: Sequence[TypeInformation]) -> list[MapStateDescriptor]:
-    """The keyed state of an interval join: records of each side by their time."""
+    """Returns the descriptors of the buffers: records of each side by their time."""
     return [MapStateDescriptor(name, Types.LONG(), Types.LIST(kind)) for name, kind in zip(BUFFERS, types, strict=True)]

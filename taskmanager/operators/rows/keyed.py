@@ -1,4 +1,4 @@
-"""Operators on keyed streams: keys, state and timers; ``keyed_process``, ``keyed_co_process`` and ``keyed_reduce``.
+"""Operators on keyed streams, with state and timers: ``keyed_process``, ``keyed_co_process`` and ``keyed_reduce``.
 
     batch ─▶ keys of all records, their groups at once ─▶ for each record: current key ─▶ function ─▶ collector ─▶ emit
     watermark, clock ─▶ timers that are due, in order ─▶ current key ─▶ on_timer ─▶ collector ─▶ emit ─▶ forward
@@ -40,10 +40,11 @@ from tidegate.taskmanager.operators.user_code.user_function import FunctionOpera
 from tidegate.taskmanager.state.base import FrozenState
 
 _LOAD_PAUSE_MS = 10
-"""Between two rounds of loading what was restored: records are processed meanwhile."""
+"""Milliseconds between two rounds of loading restored state, in which records are processed."""
 _LOAD_STEPS = 4
-"""Steps of a round, some milliseconds each: loading takes at most about half of a subtask's time, and delays a record no more than a garbage
-collection of a JVM would."""
+"""Steps of a round of loading, some milliseconds each. Loading takes at most about half of a subtask's time, and delays a record no more than a garbage
+collection of a JVM would.
+"""
 _EVENTS_HAVE_NO_KEY = (
     "events belong to no key, so on_event and on_task_event have no keyed state: keep what they say in operator state "
     "(CheckpointedFunction), or in the function"
@@ -56,7 +57,7 @@ def _publish(context: OperatorContext, state: QueryableState) -> None:
 
 
 class KeyedOperator(Operator):
-    """Base of all operators with keys: one KeySpec for each input."""
+    """Base class of all operators with keys: one ``KeySpec`` for each input."""
 
     works_on: ClassVar[Literal["records", "arrow", "any"]] = "records"
 
@@ -123,10 +124,10 @@ class KeyedOperator(Operator):
         self._backend.close()
 
     def on_timer(self, timer: Timer, domain: TimeDomain) -> None:
-        """A timer fires; its key is the current one. Emits through ``_collector``."""
+        """Processes a timer that fires, whose key is the current one. Emits through ``_collector``."""
 
     def _call_on_timer(self, func: UserObject, context: KeyContext, timer: Timer, domain: TimeDomain) -> None:
-        """Lets a function of the user see the timer, and takes what it emits."""
+        """Calls a user function's ``on_timer``, and collects what it emits."""
         stamp = timer.timestamp if domain is TimeDomain.EVENT_TIME else None
         context.domain, context.stamp = domain, timer.timestamp
         try:
@@ -135,19 +136,18 @@ class KeyedOperator(Operator):
             raise timer_error(self._name, error, timer, domain) from error
 
     def keys_of(self, batch: RecordsBatch, input_index: int) -> tuple[list[Key], list[int]]:
-        """Canonical keys, checked to be this subtask's, and their key groups."""
+        """Returns the canonical keys of a batch's records, checked to belong to this subtask, and their key groups."""
         return self._keys_and_groups(batch, input_index)
 
     def leave_key(self) -> None:
         self._backend.set_current(NoCurrentKey(self._name, _EVENTS_HAVE_NO_KEY), self._backend.owned.start)
 
     def begin_key(self, key: Key, group: int) -> None:
-        """In BATCH execution mode: all records until ``end_of_key`` are of this key."""
+        """Sets the key of all records until ``end_of_key``, in BATCH execution mode."""
         self._only_key = (key, group)
 
     def end_of_key(self) -> None:
-        """In BATCH execution mode, after the last record of a key, the only one that there is: its timers fire, and nothing of it
-        is left."""
+        """Ends the only key that there is, in BATCH execution mode: fires its timers and removes its state."""
         timers = self._timers
         timers.watermark, timers.is_quiesced = END_OF_TIME, True
         for timer in timers.event.pop_due(END_OF_TIME):
@@ -173,7 +173,7 @@ class KeyedOperator(Operator):
         self._schedule()
 
     def _schedule(self) -> None:
-        """Have the runtime call back when the earliest processing-time timer is due."""
+        """Schedules a call of the runtime when the earliest processing-time timer is due."""
         at_ms = self._timers.processing.next_timestamp()
         if self._scheduled is not None and (at_ms is None or at_ms != self._scheduled[0]):
             self.context.timers.cancel(self._scheduled[1])
@@ -182,7 +182,7 @@ class KeyedOperator(Operator):
             self._scheduled = (at_ms, self.context.timers.schedule(at_ms, self._on_processing_time))
 
     def _load_later(self) -> None:
-        """Has the runtime call back to load restored state, whether records come or not."""
+        """Schedules a call of the runtime to load restored state, whether records come or not."""
         self._loading = self.context.timers.schedule(self.context.clock.now_ms() + _LOAD_PAUSE_MS, self._load)
 
     def _load(self, time_ms: int) -> None:
@@ -195,7 +195,7 @@ class KeyedOperator(Operator):
             self._load_later()
 
     def _keys_and_groups(self, batch: RecordsBatch, input_index: int) -> tuple[list[Key], list[int]]:
-        """Computes keys and key groups of all records of a batch at once."""
+        """Returns keys and key groups of all records of a batch, computed at once."""
         if self._only_key is not None:
             key, group = self._only_key
             return [key] * len(batch), [group] * len(batch)
@@ -210,7 +210,7 @@ class KeyedOperator(Operator):
         return forms, groups.tolist()
 
     def _keyed_records(self, batch: RecordsBatch, input_index: int) -> Iterator[tuple[Record, int | None]]:
-        """Each record and its timestamp, with its key made the current one."""
+        """Yields each record with its timestamp, after making its key the current one."""
         keys, groups = self._keys_and_groups(batch, input_index)
         backend, hooks = self._backend, self._backend.each_record
         stamps = batch.timestamps or repeat(None, len(keys))
@@ -236,7 +236,7 @@ class KeyedOperator(Operator):
 
 
 class KeyedProcessOperator(ListeningOperator, KeyedOperator):
-    """``KeyedProcessFunction`` (one input), ``KeyedCoProcessFunction`` and ``CoProcessFunction`` (two)."""
+    """The operator of ``KeyedProcessFunction`` (one input), ``KeyedCoProcessFunction`` and ``CoProcessFunction`` (two)."""
 
     def __init__(self, name: str, keys: Sequence[KeySpec], func: UserObject, methods: tuple[str, ...]) -> None:
         super().__init__(name, keys)
@@ -277,8 +277,9 @@ class KeyedProcessOperator(ListeningOperator, KeyedOperator):
 
 
 class KeyedReduceOperator(FunctionOperatorBase, KeyedOperator):
-    """Combines each record with the result so far of its key, and emits every new result. What is emitted is never the
-    object in state, which the next call may change in place, and neither is one that the function still has."""
+    """Combines each record with the result so far of its key, and emits every new result. What is emitted is never the object in state, which the next call may
+    change in place, and neither is one that the function still has.
+    """
 
     def __init__(self, name: str, keys: Sequence[KeySpec], func: UserCode, value_type: TypeInformation) -> None:
         super().__init__(name, keys)

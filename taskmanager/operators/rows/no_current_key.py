@@ -1,4 +1,4 @@
-"""What stands where a key would be while there is none."""
+"""Stands for the current key while there is none."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidegate.model.errors import InvalidJob
 
 
 class NoCurrentKey:
-    """Reading or writing keyed state raises an error that says ``why`` there is no key."""
+    """A key with which reading or writing keyed state raises ``InvalidJob``. ``why``: the reason in the message."""
 
     def __init__(self, operator: str, why: str) -> None:
         self._operator = operator

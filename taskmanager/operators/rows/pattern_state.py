@@ -25,7 +25,7 @@ _GONE: Final = object()
 
 
 class _Entries:
-    """Entries of one key: read when they are asked for, written by ``flush``."""
+    """Entries of one key, read when needed and written by ``flush``."""
 
     __slots__ = ("_changed", "_group", "_key", "_table")
 
@@ -90,12 +90,12 @@ class _Queue(_Entries):
         self._remove((time,))
 
     def __iter__(self) -> Iterator[int]:
-        """The times that are in state: asked for before anything changes."""
+        """Yields the times in state. Used before anything is changed."""
         return iter([time for (time,) in self._table.of_key(self._group, self._key)])
 
 
 class PatternState:
-    """The state of all keys; each method is about the current key of the backend. ``register`` sets a timer for it."""
+    """The state of all keys' patterns. Each method uses the current key of the backend. ``register``: registers a timer for it."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class PatternState:
         self._queue = backend.entries_by_key(QUEUE, kind)
 
     def enqueue(self, value: Any, timestamp: int) -> None:
-        """Keeps an event until the watermark has reached it."""
+        """Keeps an event until the watermark has reached its time."""
         queue = _Queue(self._queue, self._backend.group, self._backend.key)
         enqueue(queue, value, timestamp, self._register)
         queue.flush()

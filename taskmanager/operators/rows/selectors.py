@@ -1,4 +1,4 @@
-"""Keys of records by a selector, the same in front of an exchange and behind it.
+"""Computes the keys of records by a selector, in the same way in front of an exchange and behind it.
 
     records ─▶ selector ─▶ the key's type, if it has one: 1 of a DOUBLE is 1.0, a FLOAT is rounded ─▶ keys
 
@@ -35,18 +35,18 @@ from tidegate.taskmanager.operators.user_code.boundary import (
 _EXACT = frozenset(
     {BasicType.STRING, BasicType.BOOLEAN, BasicType.BYTE, BasicType.SHORT, BasicType.INT, BasicType.LONG}
 )
-"""Values of these types come out of a column as they went in, or are refused."""
+"""Types whose values a column returns unchanged, or refuses."""
 
 
 class KeyFunction:
-    """The selector of a ``KeySpec``, which has one. ``where`` names it in errors."""
+    """Computes keys by the selector of a ``KeySpec``. ``where``: its name in errors."""
 
     def __init__(self, spec: KeySpec, where: str) -> None:
         self._select: Callable[[Record], Key] = spec.selector
         self._where = where
         self._type: TypeInformation | None = None if isinstance(spec.key_type, PickledBytesTypeInfo) else spec.key_type
         self._looks_fit = looks_fit(spec.key_type) if self._type is not None and _is_exact(spec.key_type) else None
-        """Keys that are as they come out of a column, when they fit their type."""
+        """Tells whether all keys fit their type; set for types whose values a column returns unchanged."""
         self._function = getattr(spec.selector, "selector", None)
         """The user's ``KeySelector``, if it is one."""
 
@@ -57,7 +57,7 @@ class KeyFunction:
         close_function(self._function, self._where)
 
     def keys_of(self, values: Sequence[Record]) -> list[Key]:
-        """Raises ``UserFunctionError``; ``SchemaMismatch`` for a key that does not fit its type."""
+        """Returns the keys of records. Raises ``UserFunctionError``, and ``SchemaMismatch`` for a key that does not fit its type."""
         taken = Blamed(values)
         try:
             keys = list(map(self._select, taken))
@@ -69,7 +69,7 @@ class KeyFunction:
 
 
 def survives(type_info: TypeInformation, values: Sequence[Record]) -> bool:
-    """Whether records of this type come out of columns with equal fields of the same types. ``False``: perhaps not."""
+    """Tells whether records of this type surely come out of columns with equal fields of the same Python types."""
     if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
         if not set(map(type, values)) <= {tuple, list, Row}:
             return False
@@ -97,7 +97,7 @@ def _is_exact(type_info: TypeInformation) -> bool:
 
 
 def _has_floats(type_info: TypeInformation) -> bool:
-    """Whether a FLOAT or DOUBLE is in it, at any depth."""
+    """Tells whether a type contains a FLOAT or DOUBLE, at any depth."""
     if isinstance(type_info, BasicTypeInfo):
         return type_info.basic_type in (BasicType.FLOAT, BasicType.DOUBLE)
     if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):

@@ -1,4 +1,4 @@
-"""``map``, ``flat_map``, ``filter`` and ``process`` of one record, without keyed state. Records keep their timestamps."""
+"""The operators of ``map``, ``flat_map``, ``filter`` and ``process`` without keyed state. Records keep their timestamps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidegate.taskmanager.operators.user_code.user_function import FunctionOpera
 
 
 class FunctionOperator(FunctionOperatorBase):
-    """Opens and closes the user's function ``func``, whose method ``method`` takes a record."""
+    """Base class of operators that call the method ``method`` of a user function for each record, and open and close it."""
 
     works_on = "records"
 
@@ -68,7 +68,7 @@ class FilterOperator(FunctionOperator):
             self.context.output.emit(RecordsBatch([batch.values[i] for i in kept], stamps))
 
     def _filtered(self, values: list[Record], taken: Iterable[Record], copy: Callable[[Record], Record]) -> list[int]:
-        """As the comprehension in ``process``, with a copy of each record that is kept in its place in ``values``."""
+        """Returns the indices of the records that are kept, and replaces these in ``values`` by copies."""
         kept = []
         for i, value in enumerate(taken):
             if self._call(value):
@@ -78,7 +78,7 @@ class FilterOperator(FunctionOperator):
 
 
 class FlatMapOperator(FunctionOperator):
-    """The function yields or returns an iterable, or returns ``None``."""
+    """Emits the elements of the iterable that the function yields or returns; nothing for ``None``."""
 
     def open(self) -> None:
         self._collector = Collector(self.context)
@@ -99,7 +99,7 @@ class FlatMapOperator(FunctionOperator):
 
 
 class ProcessOperator(ListeningOperator):
-    """``ProcessFunction`` (one input) and ``CoProcessFunction`` (two), without keys."""
+    """The operator of ``ProcessFunction`` (one input) and ``CoProcessFunction`` (two), without keys."""
 
     works_on = "records"
 

@@ -1,4 +1,4 @@
-"""Time as user functions see it: the timer service, and the contexts of a record, a timer and a window."""
+"""The timer service and the contexts of records, timers and windows for user functions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidegate.taskmanager.operators.base import OperatorContext
 
 
 class UnkeyedTimers(TimerService):
-    """Time without timers: those belong to keys."""
+    """The timer service of functions without keys: it has the time, but refuses timers."""
 
     def __init__(self, context: OperatorContext) -> None:
         self._context = context
@@ -49,7 +49,7 @@ class UnkeyedTimers(TimerService):
 
 
 class KeyedTimers(UnkeyedTimers):
-    """Timers of the current key. ``namespace`` is the window that they are for, if any."""
+    """The timers of the current key. ``namespace``: the window that they are for, if any."""
 
     def __init__(self, context: OperatorContext, backend: KeyedBackend) -> None:
         super().__init__(context)
@@ -57,7 +57,7 @@ class KeyedTimers(UnkeyedTimers):
         self.processing = KeyedTimerQueue(backend, PROCESSING_TIMERS)
         self.namespace: Namespace = None
         self.is_quiesced = False
-        """New timers are ignored."""
+        """Whether new timers are ignored."""
 
     def register_processing_time_timer(self, timestamp: int) -> None:
         if self.is_quiesced:
@@ -76,14 +76,14 @@ class KeyedTimers(UnkeyedTimers):
         self.event.delete(self._checked(timestamp, "delete_event_time_timer"), self.namespace)
 
     def _checked(self, timestamp: int, call: str) -> int:
-        """Raises ``InvalidJob``."""
+        """Returns the timestamp as an integer of 64 bits. Raises ``InvalidJob`` if it is none."""
         if timestamp.__class__ is int and MIN_INT64 <= timestamp <= MAX_INT64:
             return timestamp
         return whole_number(timestamp, f"operator '{self._context.operator_name}': {call}")
 
 
 class RecordContext(TimedContext):
-    """One object for all records of an operator: ``stamp`` is set before each call."""
+    """The context of a record, one object for all records of an operator: ``stamp`` is set before each call."""
 
     def __init__(self, timers: TimerService) -> None:
         self.stamp: int | None = None
@@ -97,7 +97,7 @@ class RecordContext(TimedContext):
 
 
 class KeyContext(RecordContext, KeyedTimerContext):
-    """The context of a record or timer with its key; ``domain`` is set before ``on_timer`` is called."""
+    """The context of a record or timer with its key. ``domain`` is set before ``on_timer`` is called."""
 
     def __init__(self, timers: TimerService, backend: KeyedBackend) -> None:
         super().__init__(timers)

@@ -1,1 +1,1 @@
-"""Sinks: writers, and the second phase of the commit."""
+"""Sink operators: writers, and the commits of the second phase."""

@@ -1,4 +1,4 @@
-"""The committer of a sink whose job runs stage by stage: it begins when all writers have finished, and commits what they voted for.
+"""The committer of a sink in a job that runs stage by stage: it starts when all writers have finished, and commits what they prepared.
 
     writers ─ votes at their ends, over the shuffle ─▶ committer ─ end of data ─▶ commit all of them, with retries
 
@@ -54,7 +54,7 @@ class CommitterOperator(Operator):
         )
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """At the end of data, when all votes are here."""
+        """Commits all votes, at the end of data."""
         assert self._commits is not None
         if self._votes:
             self._commits.commit(checkpoint_id, self._votes, self._all_committed)

@@ -1,4 +1,4 @@
-"""Commits of one sink, in their order, with retries: in a thread of the pool, so that a slow system holds nothing up.
+"""Commits of one sink in their order, with retries, in a pool thread, so that a slow system delays nothing else.
 
     commit(n) ─▶ waiting ─▶ pool thread: try · wait · try again ─▶ mail: done(n), or the error that fails the attempt
                     ▲ all that came meanwhile is tried together next: a system slower than the checkpoints does not fall behind
@@ -22,11 +22,11 @@ from tidegate.taskmanager.operators.sinks.outages import CommitOutage
 from tidegate.taskmanager.operators.user_code.boundary import user_error
 
 FIRST_BACKOFF_S = 0.01
-"""Chosen, not measured: it doubles from there."""
+"""Seconds before the first retry; the pause doubles from there. Chosen, not measured."""
 MAX_BACKOFF_S = 0.5
-"""The pause before a retry doubles from one to the other."""
+"""Most seconds between two retries."""
 _SHOWN = 3
-"""Names in a line of the log; it counts the others."""
+"""Most committables that a message names; it counts the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Commits:
         return any(wanted.checkpoint_id == checkpoint_id for wanted in (*self._tried, *self._waiting))
 
     def commit(self, checkpoint_id: int, committables: Sequence[Committable], done: Callable[[int], None]) -> None:
-        """``done(checkpoint_id)`` follows in this thread. A failure fails the attempt."""
+        """Commits committables. ``done(checkpoint_id)`` follows in the subtask's thread; a failure fails the attempt."""
         run_async = self._context.background.run_async
         if run_async is None or self._committer is None or self._committer.in_subtask_thread or not committables:
             self.commit_now(checkpoint_id, committables)
@@ -67,7 +67,7 @@ class Commits:
             self._try_all(run_async)
 
     def _try_all(self, run_async: RunAsync) -> None:
-        """What waits, oldest first."""
+        """Commits everything that waits, oldest first."""
         tried = self._tried = self._waiting
         self._waiting = []
         committables = [one for wanted in tried for one in wanted.committables]
@@ -94,7 +94,7 @@ class Commits:
         run_async(work, ended)
 
     def commit_now(self, checkpoint_id: int, committables: Sequence[Committable]) -> None:
-        """Raises the last failure, with what was to be committed."""
+        """Commits in the calling thread. Raises the last failure, naming the committables."""
         if self._committer is not None and committables:
             self._outage.begun(_named([checkpoint_id]))
             failures = None
@@ -110,7 +110,7 @@ class Commits:
         self._context.metrics.add("successfulCommittables", len(committables))
 
     def _try(self, checkpoints: Sequence[int], committables: Sequence[Committable]) -> int:
-        """Any thread. How many times it failed before it succeeded."""
+        """Tries to commit until it succeeds or the retries are used up. Returns the number of failures. May run in any thread."""
         assert self._committer is not None
         failures, backoff_s = 0, FIRST_BACKOFF_S
         while True:

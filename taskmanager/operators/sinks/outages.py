@@ -1,5 +1,5 @@
-"""Notices that a sink's commits do not succeed: they fail, or their system does not answer. Data goes on and checkpoints complete meanwhile, and
-without this class nothing would say that no output reaches the readers.
+"""Warns when a sink's commits do not succeed, since they fail or their system does not answer. Data goes on and checkpoints complete meanwhile, and without
+this class nothing would say that no output reaches the readers.
 
     begun ─┬─ succeeded in time ───────────────────────────▶ nothing is said
            └─ failed, or 10 s without an answer ─▶ warning ─▶ again every 30 s ─▶ succeeded: how long it took
@@ -13,15 +13,15 @@ import threading
 from tidegate.taskmanager.operators.base import OperatorContext
 
 SLOW_MS = 10_000
-"""A commit that has no answer for so long counts as failing."""
+"""Milliseconds without an answer after which a commit counts as failing."""
 WARN_EVERY_MS = 30_000
-"""Chosen, not measured: often enough to be found in a log, too seldom to fill it."""
+"""Milliseconds between two warnings. Chosen, not measured."""
 
 _LOG = logging.getLogger(__name__)
 
 
 class CommitOutage:
-    """Of one sink's subtask. ``failed`` is called by the thread that commits, everything else by the subtask's."""
+    """Watches the commits of one sink's subtask. ``failed`` is called by the thread that commits, everything else by the subtask's."""
 
     def __init__(self, name: str, context: OperatorContext) -> None:
         self._name = name
@@ -35,12 +35,12 @@ class CommitOutage:
         self._slow_timer: object | None = None
 
     def begun(self, what: str) -> None:
-        """``what`` is being committed: ``checkpoint 7``, say."""
+        """Notes that commits begin. ``what``: their name in warnings, such as ``checkpoint 7``."""
         self._tried, self._began_ms = what, self._clock.monotonic_ms()
         self._slow_timer = self._timers.schedule(self._clock.now_ms() + SLOW_MS, self._on_slow)
 
     def failed(self, error: str) -> None:
-        """A try has failed; another one follows."""
+        """Notes that an attempt to commit has failed and another one follows."""
         self._warn(f"cannot be committed: {error}")
 
     def ended(self, *, succeeded: bool) -> None:
@@ -52,7 +52,7 @@ class CommitOutage:
         self._since_ms = self._warned_ms = None
 
     def lasting_ms(self) -> float:
-        """For how long commits have not succeeded; 0 while nothing is wrong."""
+        """Returns the milliseconds for which commits have not succeeded; 0 while nothing is wrong."""
         since_ms = self._since_ms
         return 0.0 if since_ms is None else max(1.0, self._clock.monotonic_ms() - since_ms)
 

@@ -1,4 +1,4 @@
-"""A sink: its writer, and the second phase of the commit.
+"""The sink operator: its writer, and the commits of the second phase.
 
     process ─▶ writer ··· freeze(n) ─▶ flush, seal(n) ─▶ pending[n] │ snapshot thread: the slow rest of the vote, list state
                           notify_complete(n) ─▶ commit pending[<= n], in order, in another thread (restored: at once)
@@ -38,7 +38,7 @@ from tidegate.taskmanager.state.operator_state import FrozenElements, FrozenPart
 WRITER_STATE = "writer"
 COMMITTABLES = "committables"
 EPOCHS = "_epochs"
-"""Both of them, of a sink that keeps them together: ``[[writer's elements], [[checkpoint id, committable]]]`` of each subtask."""
+"""Name of the state that holds both of them, for a sink that keeps them together: ``[[writer's elements], [[checkpoint id, committable]]]`` of each subtask."""
 SINK_STATES = frozenset({WRITER_STATE, COMMITTABLES, EPOCHS})
 
 
@@ -54,8 +54,7 @@ class SinkOperator(Operator):
         commits_apart: bool = False,
         reports: bool = False,
     ) -> None:
-        """``commits_apart``: what it votes for at its end goes to ``CommitterOperator``, when it has finished. ``reports``: it has an output, of what it has
-        committed."""
+        """``commits_apart``: what it prepares at its end is committed by a ``CommitterOperator``. ``reports``: it emits reports of its commits."""
         self._name = name
         self._reports = reports
         self._confirmed = self._reported = 0
@@ -69,7 +68,7 @@ class SinkOperator(Operator):
         self._committer: Committer | None = None
         self._pending: dict[int, Vote] = {}
         self._voted_ms: dict[int, float] = {}
-        """When, by checkpoint; monotonic. For gauges: only entries that are still pending count."""
+        """Time of each vote by checkpoint id (monotonic), for gauges. Only entries that are still pending count."""
         self._has_unprepared = False
         self._writer_elements: list[Record] = []
 
@@ -162,7 +161,7 @@ class SinkOperator(Operator):
         return joined(users, self._frozen(state))
 
     def _frozen(self, state: Sequence[Record]) -> FrozenState | None:
-        """``state``: of the writer."""
+        """Returns the sink's own state as frozen state. ``state``: of the writer."""
         if self._sink.keeps_together:
             voted = [
                 [n, committable] for n, vote in sorted(self._pending.items()) for committable in vote.committables()
@@ -177,7 +176,7 @@ class SinkOperator(Operator):
         return FrozenParts([writer_state, self.elements_of(votes)])
 
     def elements_of(self, votes: dict[int, Vote]) -> FrozenElements:
-        """Any thread: what is to be committed, as list state."""
+        """Returns what is to be committed as list state. May run in any thread."""
         elements = []
         for checkpoint_id, vote in votes.items():
             found = vote.committables()
@@ -186,7 +185,7 @@ class SinkOperator(Operator):
         return freeze_elements(self._name, COMMITTABLES, elements)
 
     def settle(self, votes: dict[int, Vote]) -> None:
-        """The snapshot thread is done with them. Raises what a vote raised."""
+        """Handles votes whose state was written: raises what a vote raised, and forgets those with nothing to commit."""
         for checkpoint_id, vote in votes.items():
             if vote.error is not None:
                 raise user_error(self._name, vote.error) from vote.error
@@ -262,7 +261,7 @@ class SinkOperator(Operator):
         return sum(vote.size for vote in self._pending.values())
 
     def _oldest_pending_ms(self) -> float:
-        """How long the oldest vote that is not committed yet has been waiting, from its barrier on; 0 when none is."""
+        """Returns how long the oldest uncommitted vote has waited since its barrier, in milliseconds; 0 if there is none."""
         waiting = [at_ms for n, at_ms in self._voted_ms.items() if n in self._pending]
         return self.context.clock.monotonic_ms() - min(waiting) if waiting else 0
 
@@ -274,7 +273,7 @@ class SinkOperator(Operator):
 
 
 def sink_context_of(context: OperatorContext) -> SinkContext:
-    """What a sink's writer and committer may know of where they run."""
+    """Returns the context that a sink's writer and committer get."""
     return SinkContext(
         subtask_index=context.subtask_index,
         parallelism=context.parallelism,
@@ -292,10 +291,10 @@ def sink_context_of(context: OperatorContext) -> SinkContext:
 
 
 class Vote:
-    """What one checkpoint is to commit; open until the slow part of it has run, which it does once."""
+    """The committables of one checkpoint. It is open until the slow part of it has run, which it does once."""
 
     def __init__(self, sealed: Sequence[Committable] | Callable[[], Sequence[Committable]]) -> None:
-        """``sealed``: what ``SinkWriter.seal`` gave."""
+        """``sealed``: what ``SinkWriter.seal`` returned."""
         self._rest = sealed if callable(sealed) else None
         self._found: Sequence[Committable] = () if callable(sealed) else sealed
         self.error: Exception | None = None
@@ -306,11 +305,11 @@ class Vote:
 
     @property
     def size(self) -> int:
-        """How many committables it has, as far as is known."""
+        """The number of committables, as far as it is known."""
         return len(self._found)
 
     def committables(self) -> Sequence[Committable]:
-        """Raises what the rest of the vote raised, each time."""
+        """Returns the committables, running the slow part first if it is open. Raises what that raised, each time."""
         if self._rest is not None:
             rest = self._rest
             try:
@@ -324,7 +323,7 @@ class Vote:
 
 
 class _FrozenVotes(FrozenState):
-    """State of a sink whose vote is still to be finished."""
+    """The frozen state of a sink whose votes are still open."""
 
     def __init__(self, sink: SinkOperator, writer_state: FrozenElements, votes: dict[int, Vote]) -> None:
         self._sink = sink

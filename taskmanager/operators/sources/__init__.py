@@ -1,1 +1,1 @@
-"""Sources: splits, watermarks and their alignment."""
+"""Source operators: splits, watermarks and their alignment."""

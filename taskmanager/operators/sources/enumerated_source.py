@@ -1,4 +1,4 @@
-"""The head of a readers' vertex: its input is what the enumerator of the source says, its output what the reader reads.
+"""The source operator of readers whose splits come from an enumerator: its input is what the enumerator sends, its output the records that it reads.
 
     enumerator ─▶ ForReader ─▶ process ─▶ reader            reader ─▶ poll_next ─▶ records
     reader asks, sends an event, is at its end ─▶ ReaderLink ─▶ JobManager ─▶ enumerator, which acknowledges by ForReader
@@ -95,7 +95,7 @@ class EnumeratedSourceOperator(SourceOperator):
         self._flush()
 
     def _flush(self) -> None:
-        """What the reader's position is behind of goes out."""
+        """Emits the records that the reader's position already includes."""
         while self._reader is not None and self._reader.has_records():
             self._read(self._reader, MOST_RECORDS)
 

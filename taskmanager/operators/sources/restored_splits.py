@@ -1,4 +1,4 @@
-"""A source's splits in a checkpoint: elements of union state, and which of them are a subtask's.
+"""A source's splits in checkpoints: their elements of union state, and which subtask gets which of them.
 
     [id, content, position, done]                             dealt in advance: by the splits alone
     [id, content, position, done, subtask, parallelism]       handed out by a coordinator: the subtask's own, as long as as many
@@ -16,17 +16,17 @@ from tidegate.connectors.base import Source, Split, SplitState
 from tidegate.model.values import StateValue
 
 _DEALT_IN_ADVANCE = 4
-"""Fields of an element that names no subtask."""
+"""Number of fields of an element that names no subtask."""
 
 
 def elements_of(states: Iterable[SplitState], owner: tuple[int, int] | None) -> list[StateValue]:
-    """``owner``: subtask and parallelism, of a source with a coordinator."""
+    """Returns the elements of union state for splits. ``owner``: subtask and parallelism, for a source with a coordinator; otherwise ``None``."""
     mark = () if owner is None else owner
     return [[s.split.split_id, s.split.payload, s.position, s.done, *mark] for s in states]
 
 
 def splits_in(elements: Sequence[StateValue], source: Source, subtask: int, parallelism: int) -> list[SplitState]:
-    """Those of one subtask, in the order of their ids. ``elements``: of all subtasks."""
+    """Returns the restored splits of one subtask, in the order of their ids. ``elements``: of all subtasks."""
     states = [SplitState(Split(element[0], element[1]), element[2], element[3]) for element in elements]
     if all(len(element) == _DEALT_IN_ADVANCE for element in elements) or not source.takes_splits:
         return own_splits(source, states, subtask, parallelism)
@@ -42,12 +42,12 @@ def splits_in(elements: Sequence[StateValue], source: Source, subtask: int, para
 
 
 def split_ids_in(elements: Sequence[StateValue]) -> list[str]:
-    """Ids of the splits of all subtasks."""
+    """Returns the ids of the splits of all subtasks."""
     return [element[0] for element in elements]
 
 
 def own_splits(source: Source, states: Sequence[SplitState], subtask: int, parallelism: int) -> list[SplitState]:
-    """Those of all splits that belong to one subtask, in the order of their ids."""
+    """Returns the splits, of all given ones, that belong to one subtask, in the order of their ids."""
     found = []
     for place, state in enumerate(sorted(states, key=lambda state: state.split.split_id)):
         owner = source.owner_of(state.split, parallelism)

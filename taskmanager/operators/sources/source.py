@@ -1,4 +1,4 @@
-"""The head of a source vertex: reads splits, emits them in slices, and keeps their positions.
+"""The source operator: reads splits, emits their records in slices, and keeps their positions.
 
     reader.poll() ─▶ batch ─▶ slice ─▶ timestamps ─▶ emit ─▶ reader.advance(n)      freeze: all splits, done ones included
 
@@ -52,7 +52,7 @@ from tidegate.taskmanager.state.operator_state import freeze_elements, has_state
 
 STATE_NAME = "splits"
 RECORDS_IN_ERRORS = "numRecordsInErrors"
-"""Flink's name for records that a source could not read."""
+"""Flink's name of the metric for records that a source could not read."""
 
 
 class SourceOperator(Operator):
@@ -137,7 +137,7 @@ class SourceOperator(Operator):
         self._ask_what_is_known()
 
     def _ask_what_is_known(self) -> None:
-        """One reader looks for the new splits of all, when it has heard which ones are no discoveries."""
+        """Requests the known splits from the coordinator in the one subtask that discovers new ones."""
         send = self.context.coordination.send_operator_event
         if self._discovers and send is not None:
             send(RequestDiscovery())
@@ -150,7 +150,10 @@ class SourceOperator(Operator):
         self._discovery.start()
 
     def _report_splits(self, found: Sequence[Split]) -> None:
-        """Called by the thread that looks. The reader that asks gets them, unless each is to be known where it will be read."""
+        """Reports discovered splits to the coordinator. Called by the discovery thread.
+
+        Any reader that requests a split may get them, unless the source or the watermarks need to know who reads each.
+        """
         send, of_reader = self.context.coordination.send_operator_event, defaultdict[int, list[SourceSplit]](list)
         assert send is not None
         names_readers = self._source.deals_in_advance or (self._times is not None and self._times.makes_watermarks)
@@ -161,7 +164,7 @@ class SourceOperator(Operator):
             send(SplitsDiscovered(tuple(splits), reader))
 
     def on_operator_event(self, event: OperatorEvent) -> None:
-        """What the coordinator answers. Raises ``InternalError`` when an event before this one is missing."""
+        """Takes an event of the coordinator. Raises ``InternalError`` when an event before it is missing."""
         reader, self._last_event = self._reader, self._last_event + 1
         assert reader is not None
         if event.number != self._last_event:
@@ -200,11 +203,11 @@ class SourceOperator(Operator):
         return None if send is None else lambda is_processing: send(ReportBacklog(is_processing))
 
     def _event_sender(self) -> Callable[[UserObject], None] | None:
-        """For a source with an enumerator."""
+        """Returns the function that sends events to the enumerator; ``None`` for a source without one."""
         return None
 
     def poll_next(self, max_records: int) -> bool:
-        """Emit at most so many records; whether there were any."""
+        """Emits at most so many records. Returns whether there were any."""
         reader = self._reader
         assert reader is not None
         if self._alignment is not None and self._times is not None and self._alignment.is_paused():
@@ -273,7 +276,7 @@ class SourceOperator(Operator):
             raise user_error(self._name, error) from error
 
     def on_watermark(self, timestamp_ms: int) -> None:
-        """The runtime ends event time at the end of all splits."""
+        """Takes the end of event time, by which the runtime ends a source after all its splits."""
         if self._alignment is not None and timestamp_ms == END_OF_TIME:
             self._alignment.ended()
         super().on_watermark(timestamp_ms)

@@ -1,4 +1,4 @@
-"""A source that keeps together with the others of its group (Flink: ``SourceOperator.java``, watermark alignment).
+"""Watermark alignment: a source pauses while it is too far ahead of the others of its group (Flink: ``SourceOperator.java``).
 
     every update interval: own watermark ─▶ JobManager ─▶ the lowest of the group ─▶ limit = lowest + allowed drift
     own watermark > limit ─▶ paused: nothing is polled until the others have come closer
@@ -46,14 +46,14 @@ class SourceAlignment:
         return is_paused
 
     def ended(self) -> None:
-        """Notes that the source is at its end: it holds no other source back."""
+        """Notes that the source has ended, so that it holds no other source back."""
         self._has_ended = True
         if self._timer is not None:
             self.close()
             self._ask(0)
 
     def _ask(self, at_ms: int) -> None:
-        """Report, and take the answer. One question at a time."""
+        """Reports the own watermark and takes the group's lowest one. There is one request at a time."""
         self._timer = self._context.timers.schedule(self._context.clock.now_ms() + self._alignment.update_ms, self._ask)
         own = END_OF_TIME if self._has_ended or self._times.is_idle else self._times.emitted
         if own == MIN_TIMESTAMP or (self._is_asking and not self._has_ended):

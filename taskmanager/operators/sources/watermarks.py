@@ -1,4 +1,4 @@
-"""Event time: timestamps from records or columns, watermarks and idleness by a ``WatermarkStrategy``.
+"""Event time of a stream: timestamps, watermarks and idleness by a ``WatermarkStrategy``.
 
     batch ─▶ assign timestamps ─▶ emit ─▶ watermark of its split: highest timestamp - bound - 1, or of a generator
                                               └▶ combined: the minimum over the splits that are not idle, those
@@ -39,15 +39,14 @@ from tidegate.taskmanager.operators.user_code.boundary import Blamed, user_error
 
 INTERVAL_KEY = "pipeline.auto-watermark-interval"
 DEFAULT_INTERVAL_MS = 200
-"""Flink's default of ``pipeline.auto-watermark-interval``."""
+"""Flink's default of ``pipeline.auto-watermark-interval``, in milliseconds."""
 MOST_REMOTE_MS = 2**62
-"""A window around such a time still has an end below 2**63, whatever its size."""
+"""The largest distance of an event time from 1970. A window around such a time still ends below 2**63, whatever its size."""
 _INT = frozenset({int})
 
 
 class EventTimes:
-    """Timestamps and watermarks of one stream. ``type_info`` is of its records: a record function may have to read
-    an Arrow batch."""
+    """Assigns timestamps and emits watermarks for one stream. ``type_info``: of its records, for record functions on Arrow batches."""
 
     def __init__(
         self,
@@ -64,18 +63,18 @@ class EventTimes:
         self._splits = SplitWatermarks(strategy.idle_timeout_ms)
         self._generators: dict[str, tuple[WatermarkGenerator, _SplitOutput]] = {}
         self.emitted = NO_WATERMARK
-        """The last watermark."""
+        """The watermark that was emitted last."""
         self.is_idle = False
         self._emitted_at_ms = 0.0
-        """Or when it was opened: a short input that is in disorder is all there before the first watermark, as in Flink."""
+        """When the last watermark was emitted, or the stream was opened: as in Flink, a short unordered input is read before the first watermark."""
         self._quiet_since_ms: float | None = None
         self._has_emitted = False
-        """Since the last tick of the timer."""
+        """Whether records were emitted since the last tick of the timer."""
         self._timer: object | None = None
 
     @property
     def makes_watermarks(self) -> bool:
-        """Whether there are any but the last."""
+        """Whether there are watermarks besides the last one."""
         has_bound = self._strategy.max_out_of_orderness_ms is not None and self._interval_ms > 0
         return has_bound or self._strategy.generator is not None
 
@@ -90,8 +89,7 @@ class EventTimes:
             self._timer = None
 
     def emit(self, batch: Batch, split: str = "") -> None:
-        """Emits the batch with its timestamps, and watermarks when it is time. Raises ``UserFunctionError``,
-        ``SchemaMismatch``."""
+        """Emits a batch with its timestamps, and watermarks that are due. Raises ``UserFunctionError``, ``SchemaMismatch``."""
         self._quiet_since_ms = None
         self._set_idle(False)
         self._has_emitted = True
@@ -111,8 +109,10 @@ class EventTimes:
         self._splits.assigned(split)
 
     def expected(self, split: str, first: Batch | None = None) -> int | None:
-        """Implements ``tidegate.connectors.base.SplitTimes``. With a bound, the first record tells how old the others may be; a
-        generator promises nothing before it was asked."""
+        """Adds a split that is read later (implements ``tidegate.connectors.base.SplitTimes``). Returns the time of its first record, if known.
+
+        With a bound, the first record limits how old the others may be; with a generator nothing is known in advance.
+        """
         time = None if first is None else _highest(self._with_timestamps(first))
         bound_ms = self._strategy.max_out_of_orderness_ms
         if time is None or bound_ms is None:
@@ -126,11 +126,11 @@ class EventTimes:
         self._context.output.emit_watermark(END_OF_TIME)
 
     def note_busy(self) -> None:
-        """The stream did not stand still for want of records."""
+        """Notes that the stream did not wait for records."""
         self._quiet_since_ms = None
 
     def note_quiet(self) -> None:
-        """There was nothing to read."""
+        """Notes that there was nothing to read."""
         if self._quiet_since_ms is None:
             self._quiet_since_ms = self._context.clock.monotonic_ms()
 
@@ -155,7 +155,7 @@ class EventTimes:
         self._emit_watermark()
 
     def _emit_watermark(self) -> bool:
-        """Whether there was one to emit."""
+        """Emits the combined watermark if it has advanced. Returns whether it has."""
         watermark = self._splits.watermark()
         if watermark <= self.emitted:
             return False
@@ -164,7 +164,7 @@ class EventTimes:
         return True
 
     def _emit_in_parts(self, batch: Batch, split: str) -> None:
-        """Each record, then the watermark that its generator emits for it."""
+        """Emits each record, followed by the watermark that the generator emits for it."""
         if split not in self._generators:
             self._generators[split] = (
                 self._new_generator(),
@@ -266,7 +266,7 @@ def _whole(stamp: int, value: Record, operator: str) -> int:
 
 
 class _SplitOutput(WatermarkOutput):
-    """What the generator of one split may say."""
+    """The output of one split's watermark generator."""
 
     def __init__(self, splits: SplitWatermarks, split: str, operator: str) -> None:
         self.is_changed = False
@@ -341,7 +341,7 @@ def _highest(batch: Batch) -> int | None:
 
 
 class TimestampsWatermarksOperator(Operator):
-    """``assign_timestamps_and_watermarks``. Works on columns when the strategy names one."""
+    """The operator of ``assign_timestamps_and_watermarks``. It works on columns when the strategy names one."""
 
     def __init__(self, strategy: WatermarkStrategy, input_type: TypeInformation) -> None:
         self._strategy = strategy

@@ -1,1 +1,1 @@
-"""User functions inside operators: their life, what they emit, raise, count and measure."""
+"""User functions inside operators: their lifecycle, what they emit and raise, and their metrics."""

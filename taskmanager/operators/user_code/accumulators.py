@@ -1,4 +1,4 @@
-"""Accumulators that one user function registers, over the metrics of its operator (Flink: ``StreamingRuntimeContext.java``)."""
+"""The accumulators of one user function, reported with the metrics of its operator (Flink: ``StreamingRuntimeContext.java``)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ A = TypeVar("A", bound=UserAccumulator)
 
 
 class FunctionAccumulators:
-    """By name. ``operator`` is named in errors."""
+    """The accumulators of a user function by name. ``operator``: its name in errors."""
 
     def __init__(self, metrics: Metrics, operator: str) -> None:
         self._metrics = metrics
@@ -20,7 +20,7 @@ class FunctionAccumulators:
         self._known: dict[str, UserAccumulator] = {}
 
     def add(self, name: str, accumulator: UserAccumulator) -> None:
-        """Raises ``InvalidJob`` when there is one, or when the JobManager could not merge it."""
+        """Registers an accumulator. Raises ``InvalidJob`` when the name is taken, or when the JobManager cannot merge its type."""
         if name in self._known:
             raise InvalidJob(
                 f"operator '{self._operator}' has an accumulator '{name}' already: ask for it with "
@@ -30,13 +30,13 @@ class FunctionAccumulators:
         self._known[name] = accumulator
 
     def get(self, name: str) -> UserAccumulator:
-        """Raises ``InvalidJob`` when there is none."""
+        """Returns an accumulator. Raises ``InvalidJob`` when there is none of that name."""
         if name not in self._known:
             raise InvalidJob(f"operator '{self._operator}' has no accumulator '{name}': add_accumulator comes first")
         return self._known[name]
 
     def get_or_add(self, name: str, kind: type[A]) -> A:
-        """Raises ``InvalidJob`` when there is one of another type."""
+        """Returns an accumulator, registered if there was none of that name. Raises ``InvalidJob`` when there is one of another type."""
         found = self._known.get(name)
         if found is None:
             self.add(name, found := kind())

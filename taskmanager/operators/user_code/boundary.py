@@ -1,4 +1,4 @@
-"""Around user functions: what they are given, what becomes of what they emit, and what becomes of what they raise.
+"""Calls of user functions: the context that they get, the collector of what they emit, and the errors that they raise.
 
 An exception of a user function turns into ``UserFunctionError`` with the operator's name; ``details`` is the traceback
 with the user's frames only. Errors of our own tree pass through as they are.
@@ -51,15 +51,14 @@ from tidegate.wire.channel_messages import MAX_TASK_EVENT_BYTES
 from tidegate.wire.user_events import user_event
 
 EMIT_RECORDS = 4096
-"""What functions emit goes on in batches of about this size."""
+"""The size, in records, of the batches in which emitted records are passed on."""
 
 _NUMBERS = frozenset({bool, int, float})
 _OUR_FRAMES = (os.path.dirname(os.path.abspath(str(tidegate.__file__))) + os.sep,)
 
 
 def user_error(operator: str, error: BaseException, *record: Record) -> TidegateError:
-    """What to raise instead of what a user function raised. ``record``: what it was called with, if that is known: one record, or
-    the two of a join."""
+    """Returns the error to raise for an exception of a user function. ``record``: what it was called with, if known: one record, or the two of a join."""
     if isinstance(error, TidegateError):
         return error
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -69,7 +68,7 @@ def user_error(operator: str, error: BaseException, *record: Record) -> Tidegate
 
 
 def timer_error(operator: str, error: Exception, timer: Timer, domain: TimeDomain) -> TidegateError:
-    """What to raise instead of what a user function raised for a timer, which has no record: its key is named, and its time."""
+    """Returns the error to raise for an exception of a user function's timer. It names the timer's key and time instead of a record."""
     raised = user_error(operator, error, value_of(timer.key))
     if isinstance(raised, UserFunctionError) and raised is not error:
         kind = "event" if domain is TimeDomain.EVENT_TIME else "processing"
@@ -81,8 +80,9 @@ def timer_error(operator: str, error: Exception, timer: Timer, domain: TimeDomai
 
 
 def batch_error(operator: str, error: Exception, batch: Batch) -> TidegateError:
-    """What to raise instead of what a function of whole batches raised, or a sink: a record where only one can be meant, else how many there
-    were, with the first and the last."""
+    """Returns the error to raise for an exception of a function of whole batches, or of a sink. It shows the record if only one can be meant, otherwise the
+    number of records with the first and the last.
+    """
     found = blamed(error)
     if found or len(batch) <= 1:
         return user_error(operator, error, *(found or _ends(batch)))
@@ -93,7 +93,7 @@ def batch_error(operator: str, error: Exception, batch: Batch) -> TidegateError:
 
 
 def _ends(batch: Batch) -> tuple[Record, ...]:
-    """The first record and the last; one where there is one."""
+    """Returns the first record and the last; one if there is only one."""
     places = sorted({0, len(batch) - 1} - {-1}) if len(batch) else []
     if isinstance(batch, RecordsBatch):
         return tuple(batch.values[place] for place in places)
@@ -101,8 +101,7 @@ def _ends(batch: Batch) -> tuple[Record, ...]:
 
 
 class Blamed:
-    """Iterates over records for a loop without Python steps of its own, such as a list comprehension, and tells afterwards which
-    record that was at: a loop that fails costs nothing while it does not."""
+    """Iterates over records in a list comprehension or the like, and tells afterwards at which record it failed. It adds no cost to the loop."""
 
     def __init__(self, values: Sequence[Record]) -> None:
         self._values = values
@@ -112,13 +111,13 @@ class Blamed:
         return self._iterator
 
     def record(self) -> tuple[Record, ...]:
-        """The last one that was taken, as ``user_error`` takes it; none before the first."""
+        """Returns the record that was taken last, as an argument of ``user_error``; none before the first."""
         taken = len(self._values) - length_hint(self._iterator)
         return (self._values[taken - 1],) if taken else ()
 
 
 def user_traceback(error: BaseException) -> str:
-    """The traceback without our frames (with them when there are no others), causes included."""
+    """Returns the traceback of an exception without frames of this code (with them when there are no others), causes included."""
     told: traceback.TracebackException | None = traceback.TracebackException.from_exception(error)
     first = told
     while told is not None:
@@ -131,7 +130,7 @@ def user_traceback(error: BaseException) -> str:
 
 
 def method_of(func: UserCode, name: str) -> Callable[..., Any]:
-    """``func.name`` of a function object, or the callable itself."""
+    """Returns ``func.name`` of a function object, or the callable itself. Raises ``InvalidJob`` if it is neither."""
     found = getattr(func, name) if hasattr(func, name) else func
     if not callable(found):
         raise InvalidJob(f"{func!r} is neither callable nor has a method '{name}'")
@@ -155,19 +154,20 @@ def close_function(func: UserCode | None, operator: str) -> None:
 
 
 class Stamped(Protocol):
-    """The context of a function, which receives the timestamp of each record (milliseconds) before the call."""
+    """The context of a function, whose ``stamp`` is set to the timestamp of each record (milliseconds) before the call."""
 
     stamp: int | None
 
 
 def stamped(batch: RecordsBatch) -> Iterable[tuple[Record, int | None]]:
-    """The records of ``batch``, each with its timestamp."""
+    """Yields the records of ``batch``, each with its timestamp."""
     return zip(batch.values, batch.timestamps or repeat(None, len(batch.values)), strict=True)
 
 
 class Collector:
-    """Gathers what functions emit, main and side outputs apart, and hands it on in batches. What it gathers has the value that it had
-    when it was emitted: of what a function may change later there is a copy."""
+    """Gathers what functions emit, separately for main and side outputs, and passes it on in batches. What it gathers has the value that it had when it was
+    emitted: of what a function may change later there is a copy.
+    """
 
     def __init__(self, context: OperatorContext) -> None:
         self._output = context.output
@@ -179,8 +179,10 @@ class Collector:
         self._sides: dict[str, tuple[list[Record], list[int | None]]] = {}
 
     def add_all(self, items: Iterable[Record] | None, stamp: int | None) -> None:
-        """``items`` as a function returned them: values, or ``(OutputTag, value)`` for a side output. Runs user code when
-        it is a generator. Nothing for ``None``, ``False`` and 0, as in PyFlink: ``return len(found) and found``."""
+        """Adds what a function returned: values, or ``(OutputTag, value)`` for a side output. Nothing for ``None``, ``False`` and 0, as in PyFlink.
+
+        Runs user code when ``items`` is a generator.
+        """
         if items is None or (items.__class__ in _NUMBERS and not items):
             return
         shared = self._shared
@@ -193,7 +195,7 @@ class Collector:
                 self._stamps.append(stamp)
 
     def add_own(self, items: Iterable[Record], stamp: int | None) -> None:
-        """As ``add_all``, of records that are immutable, or that no function has."""
+        """Adds records as ``add_all`` does, without copies: records that are immutable, or that no function holds."""
         for item in items:
             if item.__class__ is tuple and len(item) == 2 and isinstance(item[0], OutputTag):
                 values, stamps = self._sides.setdefault(item[0].tag_id, ([], []))
@@ -210,8 +212,7 @@ class Collector:
         records: Iterable[tuple[Record, int | None]],
         operator: str,
     ) -> None:
-        """Add what ``call(value, context)`` emits for each of ``records``, handing full batches on. What it raises carries
-        the name of ``operator``."""
+        """Adds what ``call(value, context)`` emits for each of ``records``, passing full batches on. Errors name ``operator``."""
         for value, stamp in records:
             context.stamp = stamp
             try:
@@ -222,7 +223,7 @@ class Collector:
                 self.flush()
 
     def add_to_side(self, tag: str, value: Record, stamp: int | None) -> None:
-        """To a side output: a record that a function emits there, or one that is late."""
+        """Adds a record to a side output."""
         values, stamps = self._sides.setdefault(tag, ([], []))
         values.append(self._side_copy(value))
         stamps.append(stamp)
@@ -246,7 +247,7 @@ def _batch(values: list[Record], stamps: list[int | None]) -> RecordsBatch:
 
 
 class FunctionContext(RuntimeContext):
-    """``RuntimeContext`` of a function; ``store`` is ``None`` where there are no keys, and ``collector`` where no events are sent."""
+    """The ``RuntimeContext`` of a user function. ``store``: ``None`` where there are no keys; ``collector``: ``None`` where no events are sent."""
 
     def __init__(
         self, context: OperatorContext, store: StateStore | None = None, collector: Collector | None = None

@@ -1,4 +1,4 @@
-"""Metrics that user functions register, over the metrics of their operator (PyFlink: ``pyflink.metrics``).
+"""Metrics that user functions register, based on the metrics of their operator (PyFlink: ``pyflink.metrics``).
 
 Counters are reported as they change; gauges, meters and distributions are read when metrics are reported: nothing is computed per record.
 """
@@ -12,7 +12,7 @@ from tidegate.metrics import Counter, Distribution, Meter, MetricGroup
 from tidegate.taskmanager.operators.base import Clock, Metrics
 
 READ_EVERY_MS = 500.0
-"""A meter keeps no more than one mark of its count in such a time."""
+"""Milliseconds between two stored counts of a meter, at least."""
 
 
 class OperatorCounter(Counter):
@@ -34,7 +34,7 @@ class OperatorCounter(Counter):
 
 
 class OperatorMeter(Meter):
-    """``rate`` is the growth of the count over the time span (Flink: ``MeterView.java``), or since the start if that is less."""
+    """A meter. ``rate``: the growth of the count over the time span (Flink: ``MeterView.java``), or since the start if that is shorter."""
 
     def __init__(self, clock: Clock, span_ms: float) -> None:
         self._clock = clock
@@ -49,7 +49,7 @@ class OperatorMeter(Meter):
         return self._count
 
     def rate(self) -> float:
-        """Events per second."""
+        """Returns the events per second."""
         now_ms = self._clock.monotonic_ms()
         marks = self._marks
         while len(marks) > 1 and marks[1][0] <= now_ms - self._span_ms:
@@ -78,7 +78,7 @@ class OperatorDistribution(Distribution):
 
 
 class OperatorMetricGroup(MetricGroup):
-    """``scope``: what names begin with. ``known`` is shared by all groups of one function."""
+    """A group of metrics. ``scope``: the prefix of its names. ``known``: shared by all groups of one function."""
 
     def __init__(
         self, metrics: Metrics, clock: Clock, scope: str = "", known: dict[tuple[str, str], object] | None = None

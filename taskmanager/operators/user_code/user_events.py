@@ -1,4 +1,4 @@
-"""Process functions that listen to events of other functions, along the stream and against it.
+"""Process functions that listen to events of other functions, downstream and upstream.
 
 event ─▶ is the function a listener? ─ yes ─▶ it handles the event, and what it emits goes on
                                       └ no ──▶ passed on: along by the output, against by the next operator up
@@ -17,7 +17,7 @@ from tidegate.wire.user_events import value_of
 
 
 class ListeningOperator(FunctionOperatorBase):
-    """Base of the operators of process functions. Between two calls ``_collector`` is empty."""
+    """Base class of the operators of process functions. ``_collector`` is empty between two calls."""
 
     _name: str
     _collector: Collector

@@ -1,4 +1,4 @@
-"""One user function inside an operator: its life, its operator state, and what it hears of checkpoints.
+"""One user function inside an operator: its lifecycle, its operator state, and its checkpoint notifications.
 
     initialize_state ─▶ open ─▶ { calls · snapshot_state at the barrier · notifications }* ─▶ close
 
@@ -48,8 +48,9 @@ class UserFunction:
         keeps_operator_state: bool = False,
         own_states: frozenset[str] = frozenset(),
     ) -> None:
-        """``func`` as it is in the program, perhaps inside an adapter of ours. ``keeps_operator_state``: its operator does,
-        through ``restore``. ``own_states``: names of operator state that its operator keeps beside the function's."""
+        """``func``: the function of the program, perhaps inside an adapter. ``keeps_operator_state``: its operator keeps operator state, through ``restore``.
+        ``own_states``: names of operator state that belong to the operator, not the function.
+        """
         self._own_states = own_states
         self._keeps = keeps_operator_state
         self._func = func
@@ -59,7 +60,7 @@ class UserFunction:
         self._backend: FunctionStateBackend | None = None
 
     def restore(self, context: OperatorContext) -> FunctionStateBackend:
-        """Operator state, before the function is opened. Raises ``CorruptData``, ``StorageError``."""
+        """Restores operator state, before the function is opened. Raises ``CorruptData``, ``StorageError``."""
         if self._backend is None:
             self._backend = FunctionStateBackend(self._operator, context.subtask_index)
             if (restore := context.restore) and restore.operator:
@@ -74,8 +75,10 @@ class UserFunction:
     def open(
         self, context: OperatorContext, store: StateStore | None = None, collector: Collector | None = None
     ) -> None:
-        """``store``: keyed state, where there are keys. ``collector``: what the function emits goes there, and its events keep their
-        place in it. Raises ``CorruptData``, ``StorageError`` and what the function raises."""
+        """Initializes the state of the function and opens it. Raises ``CorruptData``, ``StorageError`` and what the function raises.
+
+        ``store``: keyed state, where there are keys. ``collector``: takes what the function emits, in order with its events.
+        """
         if collector is None and isinstance(self._given, (EventListener, TaskEventListener)):
             raise InvalidJob(
                 f"operator '{self._operator}': {type(self._given).__qualname__} listens to events, which only process functions can: "
@@ -91,7 +94,7 @@ class UserFunction:
         open_function(self._func, context, FunctionContext(context, store, collector))
 
     def freeze(self, checkpoint_id: int) -> FrozenState | None:
-        """The function brings its state up to date, then what it keeps is encoded."""
+        """Lets the function update its state, then encodes that."""
         assert self._context is not None
         if self._backend is None:
             return None
@@ -109,7 +112,7 @@ class UserFunction:
             self._call(lambda: self._given.notify_checkpoint_aborted(checkpoint_id))
 
     def asked_for(self) -> dict[str, tuple[StateRedistribution, TypeInformation]]:
-        """Operator state that it has asked for, with the type of an element."""
+        """Returns the operator state that the function has requested, with its kind and the type of an element."""
         return {} if self._backend is None else self._backend.registered()
 
     def close(self) -> None:
@@ -130,7 +133,7 @@ class UserFunction:
 
 
 class FunctionOperatorBase(Operator):
-    """Passes the checkpoint's calls on to the operator's user function; a subclass opens it."""
+    """Base class of operators that pass checkpoint calls on to their user function. Subclasses open the function."""
 
     _user: UserFunction
 
