@@ -1,1 +1,1 @@
-"""Uploaded programs and the blobs of jobs."""
+"""Uploaded programs, and the blobs (programs and files) of jobs."""

@@ -1,4 +1,4 @@
-"""The names of files that hold blobs: ``<sha256>-<term>`` where leaders share a place, ``<sha256>`` elsewhere."""
+"""The names of files that hold blobs: ``<sha256>-<term>`` where leaders share a directory, ``<sha256>`` elsewhere."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tidegate.model.ids import BlobKey
 _STORED = re.compile(r"(?P<key>[0-9a-f]{64})(?:-(?P<term>\d+))?")
 _UPLOAD = re.compile(r"\.upload-(?:(?P<term>\d+)-)?[0-9a-f]+")
 _BEFORE_ALL_TERMS = -1
-"""The term of files from a version that did not name it."""
+"""The term of files without one in their name."""
 
 
 class BlobNames:
-    """The file of each blob of one place, as the leader of ``term`` knows them; without a term no other process writes there."""
+    """The file of each blob in one directory, for the leader of ``term``; without a term no other process writes there."""
 
     def __init__(self, term: int | None = None) -> None:
         self._term = term
@@ -22,7 +22,7 @@ class BlobNames:
         self._names: dict[BlobKey, str] = {}
 
     def found(self, names: Iterable[str]) -> None:
-        """What lies there. Of two files with the same content the later leader's counts: no earlier one removes that."""
+        """Registers existing files. Of two files with the same content the one of the later leader counts, since no earlier one deletes it."""
         for name in names:
             parts = _STORED.fullmatch(name)
             if parts is None:
@@ -32,26 +32,26 @@ class BlobNames:
                 self._terms[key], self._names[key] = term, name
 
     def get(self, key: str) -> str | None:
-        """The file, if there is one."""
+        """Returns the file of a blob, if there is one."""
         return self._names.get(BlobKey(key))
 
     def add(self, key: BlobKey) -> str:
-        """The file into which this leader writes the blob, also where an earlier leader has one of the same content."""
+        """Returns the file into which this leader writes the blob, even if an earlier leader has one of the same content."""
         self._terms[key] = _BEFORE_ALL_TERMS if self._term is None else self._term
         self._names[key] = key if self._term is None else f"{key}-{self._term}"
         return self._names[key]
 
     def remove(self, key: BlobKey) -> str:
-        """The file that is not needed any longer."""
+        """Forgets a blob; returns its file, to be deleted."""
         self._terms.pop(key, None)
         return self._names.pop(key, key)
 
     def of_upload(self, random: str) -> str:
-        """The file of a blob on its way in."""
+        """Returns the file for an upload in progress."""
         return f".upload-{random}" if self._term is None else f".upload-{self._term}-{random}"
 
     def may_go(self, name: str, needed: Container[BlobKey]) -> bool:
-        """Whether no job needs the file, and no later leader has written it."""
+        """Tells whether a file may be deleted: no job needs it, and no later leader has written it."""
         stored, upload = _STORED.fullmatch(name), _UPLOAD.fullmatch(name)
         if stored is not None:
             key = BlobKey(stored["key"])

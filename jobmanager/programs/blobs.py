@@ -1,10 +1,10 @@
 """The blob store of the JobManager: programs and files of jobs, by the sha256 of their content.
 
 A blob is kept while a job that names it is not terminal; an upload that no job names yet is kept until the process ends, or until later ones need
-its place (``tidegate.blob.max-size``).
+its space (``tidegate.blob.max-size``).
 
-Where leaders share a directory or a bucket, each writes files of its own, ``<sha256>-<term>``, and removes none of a later term. A leader that was
-deposed and has not heard of it would otherwise take a program from its successor, to which a client may have uploaded the same content.
+Where leaders share a directory or a bucket, each writes files of its own, ``<sha256>-<term>``, and deletes none of a later term. A leader that was
+deposed and does not know it could otherwise delete a program of its successor, to which a client may have uploaded the same content.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from tidegate.model.ids import BlobKey, JobId
 
 _KEY = re.compile(r"[0-9a-f]{64}")
 _WAITING_TIMES = 4
-"""Uploads that no job has named may take so many times the largest one in all: chosen, not measured."""
+"""The total size of uploads that no job has named, as a multiple of the largest allowed blob. Chosen, not measured."""
 _WAITING_S = 3600
-"""And wait so long for their job, which a client submits at once: chosen."""
+"""How long an upload may wait for its job, in seconds. Chosen: a client submits it at once."""
 
 
 class BlobUpload:
-    """One blob on its way in. ``close`` it in any case."""
+    """A blob that is being uploaded. Call ``close`` in any case."""
 
     def __init__(self, directory: Path, names: BlobNames) -> None:
         self._directory = directory
@@ -50,7 +50,7 @@ class BlobUpload:
         self.size_bytes += len(data)
 
     def finish(self, *, durable: bool = False) -> BlobKey:
-        """Make it a blob, which a loss of power does not take away if it is to be durable."""
+        """Completes the blob; ``durable``: it survives a loss of power."""
         if durable:
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -60,15 +60,17 @@ class BlobUpload:
         return key
 
     def close(self) -> None:
-        """Drop what was not finished."""
+        """Drops the upload if it was not finished."""
         self._file.close()
         self._temporary.unlink(missing_ok=True)
 
 
 class BlobStore:
-    """Blobs in a directory of this process, which ``close`` removes: below the given one, where others may have theirs, else in
-    ``working``; or in ``kept``, a directory of the cluster, where they stay. What is kept in ``bucket`` has its copies in the directory of
-    this process."""
+    """Blobs in a directory of this process, which ``close`` removes, or in a directory of the cluster (``kept``).
+
+    The process's directory is below ``directory``, which others may share, else in ``working``. Blobs that are kept in ``bucket`` have copies
+    in the directory of this process.
+    """
 
     def __init__(
         self,
@@ -80,7 +82,10 @@ class BlobStore:
         max_bytes: int = 1 << 30,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``term``: of the leader that writes to ``kept``. ``max_bytes``: of one blob. Raises ``ExternalError`` when the directory cannot be made."""
+        """Opens the store. ``term``: of the leader that writes to ``kept``. ``max_bytes``: of one blob.
+
+        Raises ``ExternalError`` when the directory cannot be created.
+        """
         self._bucket = bucket
         self._names = BlobNames(term if kept is not None else None)
         is_own = directory is not None and kept is None
@@ -95,9 +100,9 @@ class BlobStore:
         self.max_bytes = max_bytes
         self._now_s = now_s
         self._waiting: dict[BlobKey, tuple[int, float]] = {}
-        """The unclaimed ones that no job has named, oldest first: size, and when each came."""
+        """Uploads that no job has named, oldest first: size, and when each came."""
         self._unclaimed: Counter[BlobKey] = Counter()
-        """Uploads whose job was not submitted yet: another job's end must not remove them."""
+        """How many uploads of each blob have no submitted job yet: the end of another job must not delete them."""
         self._jobs_of: dict[BlobKey, set[JobId]] = {}
 
     @property
@@ -117,7 +122,7 @@ class BlobStore:
         return key
 
     def read(self, key: str, chunk_bytes: int) -> Iterator[bytes]:
-        """The content in pieces, its sum verified with the last one. Raises ``StorageError`` or ``CorruptData``."""
+        """Yields the content in pieces, its checksum verified at the end. Raises ``StorageError`` or ``CorruptData``."""
         path = self._path(key)
         if path is None:
             raise StorageError(f"no blob {key!r} here; submit the job again")
@@ -130,7 +135,7 @@ class BlobStore:
             raise CorruptData(f"blob {path} is damaged; submit the job again")
 
     def retain(self, graph: JobGraph) -> None:
-        """The job needs its blobs. Raises ``InvalidJob`` when one was not uploaded."""
+        """Registers a job for its blobs. Raises ``InvalidJob`` when one was not uploaded."""
         keys = graph.blob_keys()
         for key in keys:
             if self._path(key) is None:
@@ -141,19 +146,19 @@ class BlobStore:
             self._waiting.pop(key, None)
 
     async def keep(self, job_id: JobId) -> None:
-        """What the job needs is where the next JobManager finds it. Raises ``StorageError``."""
+        """Makes a job's blobs durable for the next JobManager. Raises ``StorageError``."""
         if self._bucket is not None:
             await self._bucket.keep([key for key, jobs in self._jobs_of.items() if job_id in jobs], self._directory)
 
     async def fetch(self, graph: JobGraph) -> None:
-        """What an earlier JobManager kept of a job. Raises ``StorageError`` or ``CorruptData``."""
+        """Fetches the blobs that an earlier JobManager kept for a job. Raises ``StorageError`` or ``CorruptData``."""
         if self._bucket is not None:
             keys = [key for key in graph.blob_keys() if _KEY.fullmatch(key)]
             await self._bucket.fetch(keys, self._directory)
             self._names.found(keys)
 
     def release(self, job_id: JobId) -> None:
-        """The job has ended, and no later leader runs it: blobs that no other job needs are removed."""
+        """Deletes the blobs of an ended job that no other job needs."""
         released = []
         for key, jobs in list(self._jobs_of.items()):
             jobs.discard(job_id)
@@ -165,7 +170,7 @@ class BlobStore:
             self._bucket.forget(released)
 
     def remove_unclaimed(self) -> None:
-        """Blobs that an earlier process left and no job of this one needs."""
+        """Deletes blobs that an earlier process left and no job of this one needs."""
         for path in self._directory.iterdir():
             if self._names.may_go(path.name, self._jobs_of):
                 path.unlink(missing_ok=True)
@@ -173,7 +178,7 @@ class BlobStore:
             self._bucket.forget_others(self._jobs_of)
 
     def close(self) -> None:
-        """Remove what this process stored, unless it is kept."""
+        """Removes what this process stored, unless it is kept."""
         if self._bucket is not None:
             self._bucket.close()
         if self._is_kept:
@@ -184,7 +189,7 @@ class BlobStore:
             shutil.rmtree(self._directory, ignore_errors=True)
 
     def _drop_oldest(self, newest: BlobKey) -> None:
-        """Removes uploads that no job has named, beyond what they may take in all, and those that waited too long."""
+        """Deletes uploads that no job has named, beyond their total size, and those that waited too long."""
         while True:
             oldest, (_, since_s) = next(iter(self._waiting.items()))
             takes_bytes = sum(size_bytes for size_bytes, _ in self._waiting.values())
@@ -195,6 +200,6 @@ class BlobStore:
             (self._directory / self._names.remove(oldest)).unlink(missing_ok=True)
 
     def _path(self, key: str) -> Path | None:
-        """``None`` where there is no such blob."""
+        """Returns the file of a blob; ``None`` when there is none."""
         name = self._names.get(key)
         return self._directory / name if name is not None and (self._directory / name).is_file() else None

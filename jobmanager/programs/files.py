@@ -1,6 +1,6 @@
-"""Programs that were uploaded: job files and zips with job files, each under an id, ``<uuid>_<name>``, in one directory.
+"""Uploaded programs: job files and zips with job files, each under an id, ``<uuid>_<name>``, in one directory.
 
-What comes in is checked before it is a program: its name, its size, that it is text or a zip, and of a zip what it would
+An upload is checked before it is accepted: its name, its size, that it is text or a zip, and of a zip what it would
 unpack to. Nothing of it is executed here.
 """
 
@@ -24,31 +24,31 @@ from tidegate.model.errors import Misuse, StorageError
 
 MAX_MEMBERS = 10_000
 MAX_DIRECTORY_BYTES = 4 << 20
-"""A zip's list of members may have 400 bytes for each of them. Reading a list of 1.5 M members took 17 s and 0.65 GB."""
+"""The largest list of members of a zip, in bytes: 400 for each. Reading a list of 1.5 M members took 17 s and 0.65 GB."""
 UPLOADED_TIMES = 20
-"""Uploaded programs may take so many times the largest upload in all: chosen, not measured."""
+"""The total size of uploaded programs, as a multiple of the largest upload. Chosen, not measured."""
 UNPACKED_TIMES = 4
-"""A zip may unpack to so many times the largest upload."""
+"""The unpacked size of a zip, as a multiple of the largest upload."""
 RATIO, RATIO_FROM_BYTES = 100, 16 << 20
 """Chosen, not measured: a zip may unpack to so many times its own size, and to 16 MiB whatever its size is. Deflate makes at most a thousand times as much
 of anything, and of programs seldom ten times as much."""
 _CHUNK_BYTES = 1 << 20
-"""Bounds the memory of an upload; Python's calls cost little beside a megabyte."""
+"""How much is read at once, which bounds the memory of an upload."""
 _NAME = re.compile(r"[\w][\w.+ ()-]{0,127}")
 _SCRIPTS, _ZIPS = (".py",), (".zip", ".pyz", ".jar")
 _DRIVE = re.compile(r"[A-Za-z]:")
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""Those that Python imports modules from; others are unpacked in pieces of any length."""
+"""The compression methods from which Python imports modules; others would be unpacked in pieces of any length."""
 _BROKEN = (
     *(zipfile.BadZipFile, OSError, ValueError, RuntimeError, EOFError),
     *(zlib.error, struct.error, OverflowError, IndexError),
 )
-"""What ``zipfile`` raises for what is no whole zip."""
+"""What ``zipfile`` raises for a damaged zip."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """An uploaded file. ``entries``: job files at its top; ``default``: the one that runs when none is named."""
+    """An uploaded file. ``entries``: job files at its top level; ``default``: the one that runs when none is named."""
 
     program_id: str
     name: str
@@ -59,10 +59,10 @@ class Program:
 
 
 class ProgramFiles:
-    """Below one directory, which is made here and removed by ``close`` when it was not given. All calls block."""
+    """The uploaded programs in one directory. A directory that was not given is temporary and removed by ``close``. All calls block."""
 
     def __init__(self, directory: str | None, temporary: str, max_bytes: int) -> None:
-        """Raises ``StorageError`` when the directory cannot be made."""
+        """Opens the directory. Raises ``StorageError`` when it cannot be created."""
         self._is_own = directory is None
         self.max_bytes = max_bytes
         try:
@@ -77,11 +77,11 @@ class ProgramFiles:
             ) from None
 
     def begin(self) -> Path:
-        """A new file for what comes in; ``adopt`` or ``drop`` it."""
+        """Returns a new path for an upload; call ``adopt`` or ``drop`` for it."""
         return self.directory / f".upload-{uuid.uuid4().hex}"
 
     def adopt(self, incoming: Path, name: str) -> Program:
-        """Make a program of it. Raises ``Misuse`` for what is none."""
+        """Checks an upload and makes it a program. Raises ``Misuse`` when it is not valid."""
         _check_name(name)
         if PurePosixPath(name).suffix.lower() in _ZIPS:
             check_zip(incoming, self.max_bytes * UNPACKED_TIMES)
@@ -97,7 +97,7 @@ class ProgramFiles:
         return found
 
     def _check_place_for(self, incoming: Path) -> None:
-        """Raises ``Misuse``: they stay until a client deletes them, since any may run one again."""
+        """Raises ``Misuse`` when uploaded programs would take too much space: they stay until a client deletes them."""
         taken = sum(path.stat().st_size for path in self.directory.iterdir() if _is_program(path))
         if taken + incoming.stat().st_size > UPLOADED_TIMES * self.max_bytes:
             raise Misuse(
@@ -109,12 +109,12 @@ class ProgramFiles:
         incoming.unlink(missing_ok=True)
 
     def list(self) -> list[Program]:
-        """Newest first."""
+        """Returns all programs, newest first."""
         found = [_program(path) for path in self.directory.iterdir() if _is_program(path)]
         return sorted(found, key=lambda program: (-program.uploaded_ms, program.program_id))
 
     def find(self, program_id: str) -> Program:
-        """By its whole id, so that no path leads elsewhere. Raises ``Misuse`` when there is none."""
+        """Finds a program by its whole id, so that no path leads elsewhere. Raises ``Misuse`` when there is none."""
         for path in self.directory.iterdir():
             if path.name == program_id and _is_program(path):
                 return _program(path)
@@ -124,7 +124,7 @@ class ProgramFiles:
         self.find(program_id).path.unlink(missing_ok=True)
 
     def unpack(self, program: Program, entry: str | None, into: Path) -> Path:
-        """Put the program's files into a directory; the job file there. Raises ``Misuse`` for an unknown entry."""
+        """Puts the program's files into a directory; returns the job file there. Raises ``Misuse`` for an unknown entry."""
         if program.path.suffix.lower() == ".py":
             if entry not in (None, "", program.entries[0], PurePosixPath(program.name).stem):
                 raise Misuse(f"{program.name} is one job file and has no entry point {entry!r}")
@@ -139,7 +139,7 @@ class ProgramFiles:
 
 
 def check_zip(path: Path, max_bytes: int) -> None:
-    """Raises ``Misuse`` for what is no zip, leads out of its directory, or unpacks to too much."""
+    """Raises ``Misuse`` for a file that is no zip, leads out of its directory, or unpacks to too much."""
     try:
         with _open_zip(path) as archive:
             members = archive.infolist()
@@ -168,7 +168,7 @@ def _check_size(unpacked: int, packed: int, max_bytes: int) -> None:
 
 
 class _SmallReads(io.FileIO):
-    """A file of which no large piece is read at once: a zip's list of members is one piece, whatever number of members it claims."""
+    """A file that refuses to read a large piece at once: a zip's list of members is one piece, whatever number of members it claims."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > MAX_DIRECTORY_BYTES:
@@ -180,7 +180,7 @@ class _SmallReads(io.FileIO):
 
 @contextmanager
 def _open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
-    """Raises ``ValueError``, besides what ``ZipFile`` raises, for one with too long a list of members, before it is read."""
+    """Opens a zip. Raises ``ValueError``, besides what ``ZipFile`` raises, for one with too long a list of members."""
     with _SmallReads(path) as file, zipfile.ZipFile(file) as archive:
         yield archive
 
@@ -230,7 +230,7 @@ def _entries(path: Path, name: str) -> tuple[str, ...]:
 
 
 def _chosen(program: Program, entry: str | None) -> str:
-    """``jobs/count.py``, ``jobs.count`` or nothing for the default."""
+    """Returns the job file for an entry such as ``jobs/count.py`` or ``jobs.count``; the default for none. Raises ``Misuse``."""
     if not entry:
         if program.default is None:
             raise Misuse(f"{program.name} has several job files: name one of {', '.join(program.entries)}")
@@ -245,7 +245,7 @@ def _chosen(program: Program, entry: str | None) -> str:
 
 
 def _extract(path: Path, into: Path, max_bytes: int) -> None:
-    """What members say of their size is not believed: what comes out is counted. Links become plain files."""
+    """Unpacks a zip, counting the bytes that come out, since stated sizes may be wrong. Links become plain files. Raises ``Misuse``."""
     check_zip(path, max_bytes)
     left = max_bytes
     try:

@@ -1,6 +1,6 @@
-"""Blobs in a bucket, where the next JobManager finds them: this one reads and serves copies of its own.
+"""Blobs in an object store, where the next JobManager finds them; this one serves its own copies.
 
-What happens there happens one after the other, so a blob that is removed and uploaded again is there in the end.
+Operations run one after the other, so a blob that is deleted and uploaded again is there in the end.
 """
 
 from __future__ import annotations
@@ -25,20 +25,23 @@ _log = logging.getLogger("jobmanager")
 
 
 class KeptBlobs:
-    """``location``: a URI. ``term``: of the leader that writes there. Belongs to the loop's thread; the bucket is asked in another one."""
+    """The blobs of one leader in an object store. ``location``: a URI. ``term``: of the leader.
+
+    Belongs to the loop's thread; the object store is called in another one.
+    """
 
     def __init__(self, location: str, term: int) -> None:
         self._location = location
         self._pool = Pool(1, "kept-blobs")
         self._names = BlobNames(term)
-        """Those that jobs of this leader need. Only the thread uses them."""
+        """The blobs that jobs of this leader need. Only the worker thread uses it."""
 
     @cached_property
     def _opened(self) -> tuple[Files, str]:
         return open_files(self._location)
 
     async def keep(self, keys: Iterable[BlobKey], directory: Path) -> None:
-        """The copies in ``directory`` are durable when this returns. Raises ``StorageError``."""
+        """Uploads copies from ``directory``; they are durable when this returns. Raises ``StorageError``."""
 
         def keep(wanted: list[BlobKey]) -> None:
             for key in wanted:
@@ -55,7 +58,7 @@ class KeptBlobs:
         await self._pool.submit(lambda: keep(wanted))
 
     async def fetch(self, keys: Iterable[BlobKey], directory: Path) -> None:
-        """Copies what is not in ``directory``; one that is not in the bucket either is left out. Raises ``StorageError`` or ``CorruptData``."""
+        """Downloads blobs that are not in ``directory``; missing ones are left out. Raises ``StorageError`` or ``CorruptData``."""
 
         def fetch(wanted: list[BlobKey]) -> None:
             there = BlobNames()
@@ -75,12 +78,12 @@ class KeptBlobs:
             await self._pool.submit(lambda: fetch(wanted))
 
     def forget(self, keys: Iterable[BlobKey]) -> None:
-        """Removed soon. What stays, because the bucket does not answer, the next JobManager removes."""
+        """Deletes blobs in the background. If the object store does not answer, the next JobManager deletes them."""
         released = list(keys)
         self._soon(lambda: [self._names.remove(key) for key in released])
 
     def forget_others(self, needed: Iterable[BlobKey]) -> None:
-        """What an earlier JobManager left, and no job needs. Removed soon."""
+        """Deletes, in the background, blobs of earlier JobManagers that no job needs."""
         known = set(needed)
         self._soon(lambda: [name for name in self._there() if self._names.may_go(name, known)])
 

@@ -1,10 +1,11 @@
-"""Runs an uploaded program until it has submitted its job, in a process of its own: it is a user's code.
+"""Runs an uploaded program in a process of its own until it has submitted its job.
 
     unpack ─▶ `tidegate run --detached` or `tidegate info` ─▶ exit code, what it printed ─▶ job id, graph, or why not
 
 Laws:
-1. The program's process, and what it has started, is gone when a run is over, however it ended.
-2. It has a time limit, and what it prints is kept only at its end. Few run at once; some more may wait.
+
+1. The program's process and its descendants are gone when a run is over, however it ended.
+2. It has a time limit, and only the end of its output is kept. Few run at once; some more may wait.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ from tidegate.pb.jobmanager_pb2 import JobGraph as JobGraphMessage
 from tidegate.wire.convert import graph_from_pb
 
 AT_ONCE = 2
-"""Chosen, not measured: each program is a process with an interpreter of its own."""
+"""How many programs run at once. Chosen, not measured: each is a process with an interpreter of its own."""
 WAITING = 16
-"""Chosen, not measured: more requests at once are refused instead of queued."""
+"""How many programs may wait; more are refused. Chosen, not measured."""
 KEPT_BYTES = 64 * 1024
-"""The end of what a program printed: a traceback is shorter."""
+"""How many of the last bytes of a program's output are kept: a traceback is shorter."""
 _SUBMITTED, _GRAPH = ".tidegate-submitted", ".tidegate-graph"
 """Files beside the job file, in which the client tells us."""
 
@@ -49,7 +50,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """What a client asks for beside the program. ``None``: as configured."""
+    """A client's options for a run. ``None``: as configured."""
 
     entry: str | None = None
     arguments: tuple[str, ...] = ()
@@ -62,19 +63,22 @@ class RunRequest:
 
 
 class Disk(Protocol):
-    """Where slow work is done: ``tidegate.aio.pool.Pool``."""
+    """Runs blocking calls in threads: ``tidegate.aio.pool.Pool``."""
 
     def submit(self, call: Callable[[], T]) -> Awaitable[T]: ...
 
 
 class ProgramRuns:
-    """``address`` of the JobManager's gRPC service is set when that listens. ``token``: by which programs that are run prove that they may submit
-    their jobs; empty where there are no users."""
+    """Runs uploaded programs.
+
+    ``address``: of the JobManager's gRPC service, set when that listens. ``token``: with which programs authenticate to submit
+    their jobs; empty when there are no users.
+    """
 
     def __init__(
         self, files: ProgramFiles, pool: Disk, timeout_ms: int, temporary: str, ways: Mapping[str, str] = {}
     ) -> None:
-        """``ways``: the options by which a program's client reaches the JobManager."""
+        """Creates it without running programs. ``ways``: the options by which a program's client reaches the JobManager."""
         self.files = files
         self._ways = dict(ways)
         self.address = self.token = ""
@@ -87,7 +91,7 @@ class ProgramRuns:
 
     @classmethod
     def of(cls, configuration: Configuration, pool: Pool, working: Path) -> ProgramRuns | None:
-        """As configured, with what is temporary in ``working``; ``None`` when programs may not be uploaded. Raises ``StorageError``."""
+        """Creates it as configured, with temporary files in ``working``; ``None`` when uploads are disabled. Raises ``StorageError``."""
         option = configuration.get
         if not option(WebOptions.SUBMIT_ENABLE):
             return None
@@ -96,7 +100,7 @@ class ProgramRuns:
         return cls(files, pool, option(WebOptions.SUBMIT_TIMEOUT), temporary, ways_of(configuration))
 
     async def submit(self, program: Program, request: RunRequest) -> JobId:
-        """The job that the program submitted. Raises ``TidegateError`` that says why it did not."""
+        """Runs a program; returns the job that it submitted. Raises the ``TidegateError`` that says why it did not."""
         options = ["--detached", f"--jobmanager={self.address}"]
         if request.restore_path:
             options.append(f"--from-savepoint={request.restore_path}")
@@ -116,7 +120,7 @@ class ProgramRuns:
         return await self._with_files(program, request, run)
 
     async def plan(self, program: Program, request: RunRequest) -> JobGraph:
-        """The graph that it would submit. Raises ``TidegateError``."""
+        """Runs a program up to its job; returns the job graph that it would submit. Raises ``TidegateError``."""
 
         async def run(script: Path) -> JobGraph:
             target = script.parent / _GRAPH
@@ -126,11 +130,11 @@ class ProgramRuns:
         return await self._with_files(program, request, run)
 
     def on_disk(self, call: Callable[[], T]) -> Awaitable[T]:
-        """Away from the loop."""
+        """Runs a blocking call in a thread."""
         return self._pool.submit(call)
 
     def close(self) -> None:
-        """End what runs."""
+        """Kills running programs and closes the files."""
         for pid in list(self._running):
             _kill(pid)
         self.files.close()
@@ -156,7 +160,7 @@ class ProgramRuns:
             self._asked -= 1
 
     async def _client(self, command: str, options: list[str], script: Path, request: RunRequest) -> None:
-        """Run the client to its end. Raises what it said when it failed."""
+        """Runs the client to its end. Raises its error message when it failed."""
         common = [] if request.parallelism is None else [f"--parallelism={request.parallelism}"]
         definitions = [f"{key}={value}" for key, value in {**request.settings, **self._ways}.items()]
         if self.token:
@@ -212,7 +216,7 @@ def _failure(name: str, code: int | None, errors: str) -> TidegateError:
 
 
 async def _end_of(stream: asyncio.StreamReader) -> str:
-    """All of it is read, its end is kept."""
+    """Reads a stream to its end; returns its last ``KEPT_BYTES``."""
     kept = b""
     while chunk := await stream.read(KEPT_BYTES):
         kept = (kept + chunk)[-KEPT_BYTES:]
@@ -220,6 +224,6 @@ async def _end_of(stream: asyncio.StreamReader) -> str:
 
 
 def _kill(pid: int) -> None:
-    """The whole session: nothing else is in the group of a process that began one."""
+    """Kills a process's whole session, which it was started with."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)

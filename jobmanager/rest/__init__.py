@@ -1,1 +1,1 @@
-"""Flink's REST API and the web UI, read from what the JobManager's machines show."""
+"""Flink's REST API, answered from the views of the JobManager's machines."""

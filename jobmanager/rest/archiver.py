@@ -1,4 +1,4 @@
-"""Which answers about a job that is over are kept, and how they are put together: by asking our own routes."""
+"""Builds the archive of an ended job: asks the REST routes themselves for the answers to keep."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ _OF_AN_APPLICATION = ("", "/exceptions", "/jobmanager/config")
 
 
 async def archived_answers(router: Router, job: JobView) -> dict[str, str]:
-    """JSON by path. What a job does not have, such as checkpoints, is left out. Other work goes on between two of them."""
+    """Returns the answers to archive, JSON by path. What a job does not have, such as checkpoints, is left out.
+
+    The loop does other work between two answers.
+    """
     answers = {}
     for path in _paths(job):
         answer = await _asked(router, path)

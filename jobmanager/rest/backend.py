@@ -1,4 +1,4 @@
-"""What the handlers ask of the process: views, counters, and two ways to make something happen."""
+"""What the REST handlers need from the JobManager: views, metrics, and ways to change something."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tidegate.wire.task_metrics import ReadingSpan
 
 
 class Views(Protocol):
-    """The machine."""
+    """The views of the JobManager's machine."""
 
     def job(self, job_id: JobId) -> JobView | None: ...
     def jobs(self) -> list[JobView]: ...
@@ -42,7 +42,7 @@ class Views(Protocol):
 
 
 class Snapshots(Protocol):
-    """Snapshots that users asked for."""
+    """The snapshots that users requested."""
 
     def begin(
         self,
@@ -58,13 +58,13 @@ class Snapshots(Protocol):
 
 
 class Changes(Protocol):
-    """Who waits for a change."""
+    """Notifies watchers of changes."""
 
     def watch(self, job_id: JobId | None) -> AbstractContextManager[asyncio.Event]: ...
 
 
 class Core(Protocol):
-    """The JobManager's heart, as far as this room needs it."""
+    """The core of the JobManager, as far as this package needs it."""
 
     @property
     def is_deposed(self) -> bool: ...
@@ -86,13 +86,13 @@ class Core(Protocol):
 
 
 class Process(Protocol):
-    """The JobManager's own process."""
+    """The metrics of the JobManager's own process."""
 
     def look(self) -> Mapping[str, float]: ...
 
 
 class MetricStore(Protocol):
-    """Counters of attempts, as their TaskManagers last reported them; ``None``: nothing yet."""
+    """Metrics of attempts as their TaskManagers last reported them; ``None`` before the first report."""
 
     def metrics_of(self, attempt: AttemptId) -> TaskMetrics | None: ...
     def span_of(self, attempt: AttemptId) -> ReadingSpan | None: ...
@@ -101,8 +101,11 @@ class MetricStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """``watch``: an event that is set at every change of a job (``None``: of any) while the block runs. ``dispose`` removes a
-    savepoint; ``shutdown`` ends the process for a reason."""
+    """What the REST handlers need from the JobManager.
+
+    ``watch``: yields an event that is set at every change of a job (``None``: of any job) while the block runs. ``dispose``: deletes a
+    savepoint; ``shutdown``: ends the process for a reason.
+    """
 
     views: Views
     measures: MetricStore
@@ -118,16 +121,16 @@ class Backend:
     now_ms: Callable[[], int] = field(default=wall_clock_ms)
     history: History | None = None
     faults: FaultDesk | None = None
-    """``None`` where none may be made on purpose."""
+    """Injects faults; ``None`` when the configuration does not allow them."""
 
     def archived(self, path: str) -> list[JsonObject]:
-        """Items of a list of jobs that only the archive knows."""
+        """Returns the items of a list of jobs that are only in the archive."""
         if self.history is None:
             return []
         return self.history.items(path, [job.job_id for job in self.views.jobs()])
 
     def job(self, request: RestRequest) -> JobView:
-        """The job of the path. Raises ``RestError`` 400 or 404."""
+        """Returns the job of the path. Raises ``RestError`` 400 or 404."""
         job_id = request.job_id()
         job = self.views.job(job_id)
         if job is None:
@@ -160,7 +163,7 @@ class Backend:
         raise not_found(f"Attempt {number} not found in subtask {subtask.index}")
 
     def task_manager(self, request: RestRequest) -> TaskManagerView:
-        """Raises ``RestError`` 500 when it is unknown, as Flink does."""
+        """Returns the TaskManager of the path. Raises ``RestError`` 500 when it is unknown, as Flink does."""
         wanted = request.parameters["taskmanagerid"]
         for task_manager in self.views.cluster().task_managers:
             if task_manager.task_manager_id == wanted:
@@ -168,5 +171,5 @@ class Backend:
         raise server_side(f"No TaskExecutor registered under {wanted}.")
 
     def endpoints(self) -> dict[TaskManagerId, str]:
-        """Where the TaskManagers are that are registered now."""
+        """Returns the addresses of the registered TaskManagers."""
         return {tm.task_manager_id: tm.address for tm in self.views.cluster().task_managers}

@@ -1,4 +1,4 @@
-"""Faults on purpose, as a team asks for them to test its job, and a student to watch a barrier wait; and what followed.
+"""Injected faults: what can be requested, and what happened to a job after each.
 
 asked (REST, page, `tidegate fault`) ─▶ FaultDesk ─▶ a TaskManager, or the storage of this process ─▶ MadeFault
                                                     ╰▶ what the job went through since ─▶ ``followed``
@@ -21,7 +21,7 @@ NOT_ALLOWED = (
     "Faults on purpose are not allowed here: start the JobManager with --allow-faults (tidegate.testing.allow-faults)."
 )
 MAX_FOLLOWED = 12
-"""What a person reads; the exceptions have the rest."""
+"""How many lines of consequences are shown; the exceptions have the rest."""
 
 
 class FaultKind(Enum):
@@ -39,8 +39,10 @@ class FaultKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AskedFault:
-    """``vertex``: its id, its name, or a part of that which no other has, in capitals or not. What a kind does not need is left
-    out. ``skew_ms``: by how much a clock is ahead, or behind."""
+    """A request for a fault; fields that its kind does not need are ignored.
+
+    ``vertex``: its id, its name, or a unique part of the name, in any case. ``skew_ms``: by how much a clock is ahead, negative: behind.
+    """
 
     kind: FaultKind
     job_id: JobId | None = None
@@ -55,7 +57,7 @@ class AskedFault:
 
 @dataclass(frozen=True, slots=True)
 class MadeFault:
-    """``job_ids``: of the jobs that it can concern."""
+    """A fault that was injected. ``job_ids``: the jobs that it can affect."""
 
     at_ms: int
     kind: FaultKind
@@ -65,15 +67,17 @@ class MadeFault:
 
 class FaultDesk(Protocol):
     def made(self) -> Sequence[MadeFault]:
-        """The last ones, oldest first."""
+        """Returns the last injected faults, oldest first."""
 
     async def make(self, asked: AskedFault) -> MadeFault:
-        """Raises ``TidegateError`` when it cannot be made."""
+        """Injects a fault. Raises ``TidegateError`` when it cannot."""
 
 
 def followed(fault: MadeFault, made: Iterable[MadeFault], job: JobView) -> list[str]:
-    """What ``job`` went through from the fault to the next one: failures, restarts, checkpoints that failed, and the first that completed
-    behind all of that. Oldest first; a line says how long after the fault it was."""
+    """Describes what happened to ``job`` from the fault to the next one, oldest first, each line with the time since the fault.
+
+    These are failures, restarts, failed checkpoints, and the first checkpoint that completed after all of them.
+    """
     later = [other.at_ms for other in made if other.at_ms > fault.at_ms and job.job_id in other.job_ids]
     until_ms = min(later, default=2**63)
     running = [one for one in _restarts(job) if fault.at_ms <= one[0] < until_ms]
@@ -103,7 +107,7 @@ def _failures(job: JobView) -> Iterable[tuple[int, str]]:
 
 
 def _restarts(job: JobView) -> Iterable[tuple[int, str]]:
-    """When attempts that were not the first began to run."""
+    """Yields when attempts other than the first began to run, with the names of their subtasks."""
     for vertex in job.vertices:
         for subtask in vertex.subtasks:
             for view in (subtask.current, *subtask.earlier):

@@ -1,4 +1,4 @@
-"""Jobs that have ended, read from their archives: those of earlier JobManagers or, for a history server, of any.
+"""Ended jobs read from their archives: those of earlier JobManagers or, for a history server, of any.
 
 directory of archives ─refresh─▶ index: one item of /jobs/overview for each job        kept
                                  answers of a job, read when it is asked for            the last few kept
@@ -20,17 +20,17 @@ from tidegate.model.values import JsonObject
 from tidegate.store.job_archives import JobArchives
 
 KEPT_JOBS = 16
-"""Archives in memory: what a few open pages look at."""
+"""How many archives are kept in memory: what a few open pages show."""
 OVERVIEW, APPLICATIONS = "/jobs/overview", "/applications/overview"
 PAGE_ITEMS = "/web/jobs"
-"""Entries of the page's own list."""
+"""The path in the archive of a job's entry in the page's own list."""
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
 class History:
-    """Over some directories of archives; without any it knows no job."""
+    """The jobs in some directories of archives; without any directory there are none."""
 
     def __init__(self, archives: Sequence[JobArchives], disk: Disk) -> None:
         self._archives = archives
@@ -43,14 +43,15 @@ class History:
         return job_id in self._where
 
     def items(self, path: str, except_for: Iterable[JobId] = ()) -> list[JsonObject]:
-        """Entries of ``OVERVIEW``, ``APPLICATIONS`` or ``PAGE_ITEMS``, the job that ended last first."""
+        """Returns the entries of ``OVERVIEW``, ``APPLICATIONS`` or ``PAGE_ITEMS``, the job that ended last first."""
         left_out = frozenset(except_for)
         known = sorted(self._items[path].keys() - left_out, key=lambda job_id: (-self._end_ms(job_id), job_id))
         return [self._items[path][job_id] for job_id in known]
 
     async def answer(self, job_id: JobId, path: str) -> bytes | None:
         """Returns what the job's REST answered at this path, or ``None``. Raises ``TidegateError`` when the archive
-        cannot be read."""
+        cannot be read.
+        """
         archive = self._where.get(job_id)
         if archive is None:
             return None
@@ -64,8 +65,10 @@ class History:
         return None if text is None else text.encode()
 
     async def refresh(self, retained: int | None = None) -> None:
-        """Look for new archives and for those that went. ``retained``: more in one directory are deleted, oldest first.
-        What cannot be read is logged and left out."""
+        """Looks for new and removed archives. ``retained``: how many one directory may hold; the oldest are deleted.
+
+        Unreadable archives are logged and left out.
+        """
         for archive in self._archives:
             try:
                 await self._refresh(archive, retained)

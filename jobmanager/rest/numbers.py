@@ -1,4 +1,4 @@
-"""Numbers as Flink writes them: what is not finite is a text, percentiles are those of commons-math.
+"""Numbers as Flink writes them: infinite and NaN as texts, percentiles as in commons-math.
 
 ``Infinity`` and ``NaN`` are no JSON numbers; Flink's mapper quotes them, and its client reads them back.
 """
@@ -17,7 +17,7 @@ _AGGREGATE = {"median": 50.0, "p25": 25.0, "p75": 75.0, "p95": 95.0}
 
 
 def number(value: float) -> float | str:
-    """A double as JSON."""
+    """Returns a float as a JSON value; infinite and NaN as texts."""
     if math.isnan(value):
         return NOT_A_NUMBER
     if math.isinf(value):
@@ -26,7 +26,7 @@ def number(value: float) -> float | str:
 
 
 def summary(values: Sequence[int], *, percentiles: bool = True) -> JsonObject:
-    """Flink's ``StatsSummaryDto``. Without samples, and for parts of one checkpoint, percentiles are not known."""
+    """Returns Flink's ``StatsSummaryDto``. Percentiles are NaN without samples, or when ``percentiles`` is false."""
     if not values:
         return {"min": 0, "max": 0, "avg": 0, **dict.fromkeys(_SUMMARY, NOT_A_NUMBER)}
     ordered = sorted(values)
@@ -38,7 +38,7 @@ def summary(values: Sequence[int], *, percentiles: bool = True) -> JsonObject:
 
 
 def distribution(found: StatsSummary) -> JsonObject:
-    """Returns the JSON of figures that were gathered elsewhere."""
+    """Returns the JSON of statistics that were collected elsewhere."""
     if not found.count:
         return summary(())
     ranks = {name: number(rank) for name, rank in zip(_SUMMARY, found.ranks, strict=True)}
@@ -46,7 +46,7 @@ def distribution(found: StatsSummary) -> JsonObject:
 
 
 def aggregate(values: Sequence[int]) -> JsonObject:
-    """Flink's ``MetricStatistics``: whole numbers. Not of an empty sequence."""
+    """Returns Flink's ``MetricStatistics`` of a non-empty sequence: whole numbers."""
     ordered = sorted(values)
     ranks = {name: int(percentile(ordered, percent)) for name, percent in _AGGREGATE.items()}
     total = sum(ordered)
@@ -54,7 +54,7 @@ def aggregate(values: Sequence[int]) -> JsonObject:
 
 
 def skew_percent(values: Sequence[float]) -> float:
-    """Mean absolute deviation by mean, at most 100; 0 for a mean of 0."""
+    """Returns the mean absolute deviation divided by the mean, in percent, at most 100; 0 for a mean of 0."""
     mean = sum(values) / len(values)
     if mean == 0:
         return 0.0

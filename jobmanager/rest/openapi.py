@@ -1,4 +1,4 @@
-"""The description of this REST API, generated from its routes (OpenAPI 3.1): paths, parameters, bodies, and how errors look.
+"""The OpenAPI 3.1 description of this REST API, generated from its routes: paths, parameters, bodies and errors.
 
 Answers are those of Flink's published API: they are described there, and compared with recordings in the tests.
 """
@@ -31,7 +31,7 @@ PATH_SCHEMAS: Mapping[str, JsonObject] = {
     "attempt": _NUMBER,
     "checkpointid": _NUMBER,
 }
-"""Others are texts."""
+"""The schemas of path parameters; others are texts."""
 
 _GET, _AGGREGATE = {"get": _LIST}, {"get": _LIST, "agg": _LIST}
 _PROGRAM: Mapping[str, JsonObject] = {

@@ -1,4 +1,4 @@
-"""The role that each path needs where a cluster has users: the REST API, and the page's own paths."""
+"""The role that each path needs when a cluster has users: paths of the REST API and of the page."""
 
 from __future__ import annotations
 
@@ -68,18 +68,20 @@ REST_ROLES: Mapping[tuple[str, str], Role] = {
 }
 
 OPEN_PATHS = ("/", "/web/session", "/web/{name:.+}", "/docs", "/docs/{name:.*}", "/flink", "/flink/{path:.*}")
-"""Paths of the page without a role: its files, which say nothing of the cluster, and how one signs in.
-What is below ``/flink`` and no file is a path of the REST API."""
+"""Paths of the page that need no role: its files, which contain nothing of the cluster, and the sign-in.
+
+A path below ``/flink`` that is no file is one of the REST API.
+"""
 
 
 class ReadingRoles:
-    """The roles of paths as they come, by the table, for a server that has no handlers of their patterns."""
+    """Finds the role of a GET path by the table, for a server that has no handlers of its patterns."""
 
     def __init__(self) -> None:
         self._router = Router(reads(pattern, lambda _: None) for method, pattern in REST_ROLES if method == "GET")
 
     def of(self, raw_path: str) -> Role:
-        """The least one for a path that is none of the REST API."""
+        """Returns the role that a path needs; the least one for a path that is not in the REST API."""
         try:
             route, _ = self._router.find("GET", raw_path)
         except RestError:

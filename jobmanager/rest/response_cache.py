@@ -1,10 +1,10 @@
-"""Answers and views that are used again for a while, so that many clients that poll cost the JobManager no more than one.
+"""Caches answers and views briefly, so that many polling clients cost the JobManager no more than one.
 
-Flink keeps the execution graph and the checkpoint statistics as long (``ExecutionGraphCache.java``); here the bytes of the
-answer are kept, by path and query. What must be fresh, such as a job's state, comes from the machine; only the views of
-large jobs are kept, for so short a time that building them takes a small part of the loop's.
+Flink caches the execution graph and the checkpoint statistics for as long (``ExecutionGraphCache.java``); here the bytes of the
+answer are cached, by path and query. What must be fresh, such as a job's state, comes from the machine; only the views of
+large jobs are cached, for so short a time that building them takes a small part of the loop's time.
 
-Any request that changes something drops everything: who cancels a job sees it canceled.
+Any request that changes something clears all caches: a user who cancels a job sees it canceled.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from tidegate.model.ids import JobId
 
 MAX_ANSWERS = 256
 LARGE_SUBTASKS = 200
-"""From so many subtasks on a view is kept."""
+"""From this number of subtasks on a view is cached."""
 KEPT_MS_PER_SUBTASK = 0.2
-"""A view of 1,000 subtasks takes some 15 ms to build, and is kept for 200."""
+"""How long a view is cached, in ms per subtask: one of 1,000 subtasks takes some 15 ms to build, and is cached for 200."""
 
 
 class ResponseCache:
@@ -49,7 +49,7 @@ class ResponseCache:
 
 
 class ViewCache:
-    """The machine's views; those of large jobs are up to some hundred milliseconds old."""
+    """Caches the machine's views; those of large jobs are up to some hundred milliseconds old."""
 
     def __init__(self, views: Views, now_ms: Callable[[], int]) -> None:
         self._views = views

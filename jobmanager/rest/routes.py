@@ -1,4 +1,4 @@
-"""Which handler answers which path: Flink's patterns, a fixed segment before a parameter.
+"""Finds the handler of a path by Flink's patterns; a fixed segment is preferred to a parameter.
 
     /jobs/:jobid/vertices/:vertexid      with and without /v1 in front; empty segments count for nothing
 
@@ -18,15 +18,15 @@ from tidegate.jobmanager.rest.http.request import RestRequest
 from tidegate.model.values import Json
 
 Answer: TypeAlias = "Json | Reply | Awaitable[Json | Reply]"
-"""What is sent as JSON with the status of the route, a ``Reply``, or an awaitable of either."""
+"""What a handler returns: a value to send as JSON with the status of the route, a ``Reply``, or an awaitable of either."""
 
 Handler = Callable[[RestRequest], Answer]
 MAX_PATH = 4_096
-"""No route of Flink's comes near; bounds what a request makes us unquote."""
+"""The longest path that is looked up. No route of Flink's comes near it; it bounds what a request makes us unquote."""
 
 
 class Kept(Enum):
-    """How long an answer may be repeated to others (Flink: ``ExecutionGraphCache``, ``CheckpointStatsCache``)."""
+    """How long an answer may be cached (Flink: ``ExecutionGraphCache``, ``CheckpointStatsCache``)."""
 
     NOT = "not"
     GRAPH = "graph"
@@ -43,8 +43,11 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """``changes``: it changes something, so it is refused to foreign pages. ``uploads``: its body is a file; ``drains``: its
-    body may be large, and is not read."""
+    """A method and path pattern with its handler.
+
+    ``changes``: it changes something, so it is refused to foreign pages. ``uploads``: its body is a file; ``drains``: its
+    body may be large, and is not read.
+    """
 
     method: str
     pattern: str
@@ -62,7 +65,7 @@ def reads(pattern: str, handler: Handler, kept: Kept = Kept.NOT) -> Route:
 
 
 def reads_text(pattern: str, handler: Handler) -> Route:
-    """The handler returns a ``Reply``."""
+    """Creates a GET route whose handler returns a ``Reply``."""
     return Route("GET", pattern, handler, is_text=True)
 
 
@@ -85,7 +88,7 @@ class Router:
             self._add(route)
 
     def find(self, method: str, raw_path: str) -> tuple[Route, dict[str, str]]:
-        """The route of a path as it came, still quoted, and its parameters. Raises ``RestError``."""
+        """Finds the route of a raw, still quoted path, and its parameters. Raises ``RestError``."""
         segments = [unquote(part) for part in plain_path(raw_path).split("/")[1:]]
         found = _walk(self._root, segments, ()) if len(raw_path) <= MAX_PATH else None
         if found is None:
@@ -115,7 +118,7 @@ class Router:
 
 
 def plain_path(raw_path: str) -> str:
-    """Without ``/v1`` and empty segments."""
+    """Removes ``/v1`` and empty segments from a path."""
     path = raw_path.removeprefix("/v1") if raw_path.startswith("/v1/") else raw_path
     return "/" + "/".join(filter(None, path.split("/"))) if "//" in path or path.endswith("/") else path
 

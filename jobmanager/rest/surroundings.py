@@ -1,4 +1,4 @@
-"""What the endpoint reaches beyond the JobManager's machine: the process itself, storage, TaskManagers, programs, the archive."""
+"""Services beyond the JobManager's machine that the REST endpoint needs: process, storage, TaskManagers, programs, archive."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from tidegate.jobmanager.rest.history import History
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """``dispose`` removes a savepoint, ``shutdown`` ends the process for a reason. ``programs``: ``None`` where none may be uploaded.
-    ``history``: jobs of JobManagers before this one, where they are archived. ``faults``: ``None`` where none may be made
-    on purpose. ``admission``: ``None`` where there are no users, and each request may do everything."""
+    """Services beyond the JobManager's machine that the REST endpoint needs.
+
+    ``dispose``: deletes a savepoint; ``shutdown``: ends the process for a reason. ``programs``: ``None`` when uploads are disabled.
+    ``history``: archived jobs of earlier JobManagers. ``faults``: ``None`` when faults are not allowed. ``admission``: ``None`` when there
+    are no users, and each request may do everything.
+    """
 
     shutdown: Callable[[str], None]
     dispose: Callable[[str], Awaitable[None]]

@@ -1,1 +1,1 @@
-"""The page at ``/``: its files, what it shows, and the stream of changes that keeps it live. Flink's dashboard below ``/flink/``."""
+"""The web page at ``/``: its files, its data, and the stream of changes that keeps it live; Flink's dashboard below ``/flink/``."""

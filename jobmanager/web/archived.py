@@ -1,7 +1,6 @@
-"""The page of a job that has ended and that this JobManager never knew: its parts are written into the job's archive, beside
-the REST responses, and are read from there.
+"""The page of an archived job: its parts are written into the job's archive, besides the REST responses, and read from there.
 
-    job is over ─▶ every part, also of each vertex and checkpoint ─▶ archive ─▶ History ─▶ the parts of a view
+job is over ─▶ every part, also of each vertex and checkpoint ─▶ archive ─▶ History ─▶ the parts of a view
 """
 
 from __future__ import annotations
@@ -26,14 +25,17 @@ Build = Callable[[], JsonObject | list[JsonObject] | None]
 
 
 def path_of(job_id: JobId) -> str:
-    """Where a job's parts are in its archive."""
+    """Returns the path of a job's page parts in its archive."""
     return f"/web/jobs/{job_id}"
 
 
 async def archived_parts(
     job: JobView, builds: Iterable[tuple[str, Build]], backend: Backend, causes: CheckpointCauses
 ) -> dict[str, str]:
-    """JSON by path. ``builds``: the parts that every view of the job has. Other work goes on between two of them."""
+    """Builds the page parts of an ended job for its archive: JSON by path.
+
+    ``builds``: the parts that every view of the job has. The loop does other work between two of them.
+    """
     kept: dict[str, dict[str, JsonObject | list[JsonObject] | None]] = {"parts": {}, "subtasks": {}, "checkpoint": {}}
     for name, build in builds:
         kept["parts"][name] = build()
@@ -51,7 +53,7 @@ async def archived_parts(
 
 
 async def found_parts(history: History, job_id: JobId) -> JsonObject | None:
-    """What ``archived_parts`` wrote; ``None`` of an archive that another version, or Flink, wrote."""
+    """Returns what ``archived_parts`` wrote; ``None`` for an archive of another version, or of Flink."""
     body = await history.answer(job_id, path_of(job_id))
     if body is None:
         return None
@@ -60,7 +62,7 @@ async def found_parts(history: History, job_id: JobId) -> JsonObject | None:
 
 
 def parts_of_view(kept: JsonObject, vertex_id: str, checkpoint_id: int | None) -> dict[str, object]:
-    """Those of a view, by name."""
+    """Returns the parts of a view, by name."""
     parts: dict[str, object] = dict(kept["parts"])
     if vertex_id in kept["subtasks"]:
         parts["subtasks"] = kept["subtasks"][vertex_id]
@@ -70,14 +72,14 @@ def parts_of_view(kept: JsonObject, vertex_id: str, checkpoint_id: int | None) -
 
 
 def archived_items(backend: Backend) -> list[JsonObject]:
-    """Jobs that only the archive knows, for the list of jobs."""
+    """Returns archived jobs that this JobManager does not know, for the list of jobs."""
     if backend.history is None:
         return []
     return items_of(backend.history, [job.job_id for job in backend.views.jobs()])
 
 
 def items_of(history: History, but: Iterable[JobId]) -> list[JsonObject]:
-    """Jobs of the archive but for ``but``, the one that ended last first. What an archive does not tell is ``None``."""
+    """Returns archived jobs except ``but``, the one that ended last first. Values that an archive does not have are ``None``."""
     left_out = frozenset(but)
     own = {item["id"]: item for item in history.items(PAGE_ITEMS, left_out)}
     return [own.get(item["jid"]) or _of_overview(item) for item in history.items(OVERVIEW, left_out)]

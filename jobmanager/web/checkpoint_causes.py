@@ -1,11 +1,11 @@
-"""Why a subtask has not acknowledged a checkpoint, in words, by what is known of it and of its neighbours.
+"""Explains in words why a subtask has not acknowledged a checkpoint, from its metrics and its producers.
 
     it does not run ─▶ says so
     some producer has not acknowledged either ─▶ no barrier from those
     else: the barrier (of a source: the trigger) is there ─▶ its output is full, its functions are busy, or its state is being written
 
-What TaskManagers report is some seconds old at most, and changes when a checkpoint is given up: so causes are noted while it is in
-progress, and those of the last look stay.
+Metrics of TaskManagers are some seconds old at most, and change when a checkpoint is aborted: so causes are noted while it is in
+progress, and the last ones stay.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from tidegate.model.states import ExecutionState
 from tidegate.wire.task_metrics import INPUT
 
 MAX_CAUSES = 50
-"""The page has no room for more, and of a thousand that wait for one the first few tell as much."""
+"""How many subtasks are explained: the page shows no more, and of a thousand that wait for one the first few say as much."""
 MAX_NOTED = 20
-"""Checkpoints of a job whose causes are kept: as many as a history of the usual length and what outlives it."""
+"""For how many checkpoints of a job the causes are kept: a history of the usual length and those kept beyond it."""
 MANY = 0.5
-"""The share of its time from which a subtask counts as busy, or as backpressured: more than half."""
+"""From this share of its time on a subtask counts as busy, or as backpressured."""
 _NAMED = 3
-"""Producers that are named; the others are counted."""
+"""How many producers are named; the others are counted."""
 
 
 class CheckpointCauses:
-    """What was noted, by job and checkpoint."""
+    """The noted causes, by job and checkpoint."""
 
     def __init__(self, measures: MetricStore) -> None:
         self._measures = measures
         self._noted: dict[JobId, dict[CheckpointId, Mapping[Place, str]]] = {}
 
     def note(self, job: JobView) -> None:
-        """Looks at those in progress."""
+        """Notes the causes of checkpoints in progress."""
         for view in job.checkpoints.history:
             if view.status == "IN_PROGRESS":
                 noted = self._noted.setdefault(job.job_id, {})
@@ -47,19 +47,19 @@ class CheckpointCauses:
                     del noted[min(noted)]
 
     def of(self, job: JobView, view: CheckpointView) -> Mapping[Place, str]:
-        """By subtask that has not acknowledged: of now while it is in progress, else as of the last look."""
+        """Returns causes by subtask that has not acknowledged: current ones while the checkpoint is in progress, else the last noted."""
         if view.status == "IN_PROGRESS":
             self.note(job)
         return self._noted.get(job.job_id, {}).get(view.checkpoint_id, {})
 
     def keep(self, job_ids: Iterable[JobId]) -> None:
-        """Forgets all other jobs."""
+        """Drops the causes of all other jobs."""
         known = set(job_ids)
         self._noted = {job_id: noted for job_id, noted in self._noted.items() if job_id in known}
 
 
 def missing_places(job: JobView, view: CheckpointView) -> list[tuple[VertexView, SubtaskView]]:
-    """Subtasks that have not acknowledged, in the order of the vertices. Those that had finished have nothing to say."""
+    """Returns subtasks that have not acknowledged, in the order of the vertices. Finished ones need not."""
     there = {(part.attempt.vertex_id, part.attempt.subtask) for part in view.subtasks}
     return [
         (vertex, subtask)
@@ -112,7 +112,7 @@ def _silent_producers(job: JobView, vertex: VertexView, subtask: SubtaskView, mi
 
 
 def _held_by(job: JobView, vertex: VertexView, measures: MetricStore) -> str:
-    """The next vertex downstream that is not backpressured itself: its functions hold the others up."""
+    """Describes the next vertex downstream that is not backpressured itself: it slows the others down."""
     by_id = {each.vertex_id: each for each in job.vertices}
     looked, ahead = set(), [vertex.vertex_id]
     while ahead:

@@ -1,4 +1,4 @@
-"""What the page shows of checkpoints: the history, and how one of them travelled (``tidegate.model.checkpoint_travel``)."""
+"""The checkpoint parts of the page: the history, and how one checkpoint travelled (``tidegate.model.checkpoint_travel``)."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from tidegate.model.options import CheckpointingOptions
 from tidegate.model.values import JsonObject
 
 MAX_MISSING = 50
-"""The page has room for no more, and of a thousand that wait for one the first few tell as much."""
+"""How many missing subtasks are shown: of a thousand that wait for one the first few say as much."""
 LEAST_WAIT_MS = 0.1
 """Shorter waits are noise of the clock, and are not shown."""
 MAX_WAITS = 8
-"""The longest ones explain the checkpoint; the page has no room for each subtask."""
+"""How many of the longest waits are shown."""
 
 
 def checkpoints_part(job: JobView) -> JsonObject:
-    """Newest first."""
+    """Returns the checkpoints of a job, newest first."""
     view = job.checkpoints
     option = Configuration.from_strings(job.configuration).get
     return {
@@ -56,7 +56,7 @@ def checkpoints_part(job: JobView) -> JsonObject:
 
 
 def checkpoint_part(job: JobView, checkpoint_id: int, now_ms: int, causes: CheckpointCauses) -> JsonObject | None:
-    """One checkpoint with all its tracks; ``None`` when the history has forgotten it. Times are after the trigger."""
+    """Returns one checkpoint with all its tracks; ``None`` when the history has dropped it. Times are in ms after the trigger."""
     view = find_checkpoint(job.checkpoints, checkpoint_id)
     if view is None:
         return None
@@ -127,7 +127,7 @@ def _id(view: CheckpointView | None) -> int | None:
 
 
 def _tracks(view: CheckpointView, job: JobView, numbers: Mapping[str, int]) -> list[Track]:
-    """In the order of the vertices."""
+    """Returns the tracks of subtasks that acknowledged, in the order of the vertices."""
     acknowledged = [part for part in view.subtasks if part.attempt.vertex_id in numbers]
     acknowledged.sort(key=lambda part: (numbers[part.attempt.vertex_id], part.attempt.subtask))
     return [
@@ -144,12 +144,12 @@ def _tracks(view: CheckpointView, job: JobView, numbers: Mapping[str, int]) -> l
 
 
 def _root(names: Sequence[str], causes: Sequence[str]) -> str:
-    """Returns the cause of the first in the order of the data, for which those behind it wait."""
+    """Returns the cause of the first missing subtask in the order of the data, for which those after it wait."""
     return f"{names[0]}: {causes[0]}" if causes and causes[0] else ""
 
 
 def _given_up_ms(view: CheckpointView) -> float:
-    """When it failed, after the trigger; 0: it did not."""
+    """Returns when a checkpoint failed, in ms after the trigger; 0 when it did not."""
     return float(view.end_ms - view.trigger_ms) if view.status == "FAILED" and view.end_ms is not None else 0.0
 
 
@@ -160,7 +160,7 @@ def _longest(tracks: Sequence[Track], manager: Track | None) -> str:
 
 
 def _track(track: Track, numbers: Mapping[str, int]) -> list[object]:
-    """Numbers of vertex and subtask, five durations, bytes of state and in flight, unaligned, the channel waited for."""
+    """Returns the numbers of vertex and subtask, five durations, bytes of state and in flight, unaligned, the channel waited for."""
     return [
         *_place(track, numbers),
         *(round(span_ms, 2) for _, span_ms in track.spans),
@@ -177,7 +177,7 @@ def _place(track: Track, numbers: Mapping[str, int]) -> list[int]:
 
 
 def _waits(tracks: Sequence[Track]) -> list[JsonObject]:
-    """The longest first."""
+    """Returns the longest waits for a barrier, longest first."""
     waits = [(dict(track.spans)[Phase.ALIGNMENT], track) for track in tracks if track.waited_for]
     longest = sorted((wait for wait in waits if wait[0] >= LEAST_WAIT_MS), key=lambda wait: -wait[0])
     return [{"name": track.name, "wait_ms": round(ms, 2), "for": track.waited_for} for ms, track in longest[:MAX_WAITS]]

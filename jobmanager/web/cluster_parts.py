@@ -1,6 +1,6 @@
-"""What the page shows of the cluster: TaskManagers with their slots and who uses them, and the jobs.
+"""The cluster parts of the page: TaskManagers with their slots and the tasks in them, and the jobs.
 
-Nothing in a part depends on the clock, so that a part is sent again only when something happened.
+Nothing in a part depends on the clock, so that a part is sent again only when something changed.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _MEMORY = {
     "subtasks": ("Status.Subtasks.Memory.Resident",),
 }
 _Users = Mapping[AllocationId, list[tuple[int, int, int]]]
-"""By slot: numbers of job, vertex and subtask."""
+"""The tasks in each slot: numbers of job, vertex and subtask."""
 
 
 def hello(backend: Backend) -> JsonObject:
-    """First on every stream; ``now_ms`` lets the page set its clock by the JobManager's."""
+    """Returns the first event of every stream; ``now_ms`` lets the page set its clock by the JobManager's."""
     cluster = backend.views.cluster()
     return {
         "now_ms": backend.now_ms(),
@@ -64,13 +64,13 @@ def cluster_part(cluster: ClusterView, jobs: Sequence[JobView], backend: Backend
 
 
 def jobs_part(jobs: Sequence[JobView], archived: Sequence[JsonObject], measures: MetricStore) -> list[JsonObject]:
-    """Returns the jobs, newest first. ``archived``: those that only the archive knows, as they were written."""
+    """Returns the jobs, newest first. ``archived``: entries of jobs that are only in the archive."""
     known = [{**job_item(job), "commits_fail": _commits_fail(job, measures)} for job in jobs]
     return sorted([*known, *archived], key=lambda item: -item["start_ms"])
 
 
 def _commits_fail(job: JobView, measures: MetricStore) -> bool:
-    """Whether a sink of a job that runs has commits that do not succeed."""
+    """Tells whether a sink of a running job has commits that fail."""
     sinks = {
         vertex.vertex_id for vertex in job.graph.vertices if any(operator.is_sink for operator in vertex.operators)
     }
@@ -80,7 +80,7 @@ def _commits_fail(job: JobView, measures: MetricStore) -> bool:
 
 
 def settings(configuration: Configuration, job: JobView | None) -> list[JsonObject]:
-    """Every option that has an effect, and all that is set beside: its value, its default, who set it, what it is."""
+    """Returns every effective option and all others that are set: value, default, origin, description."""
     cluster = {entry["key"]: entry["value"] for entry in configuration_entries(configuration)}
     merged, own = cluster, frozenset[str]()
     if job is not None:
@@ -136,13 +136,13 @@ def _task_manager(view: TaskManagerView, numbers: Mapping[str, int], users: _Use
 
 
 def _used_mib(measured: Mapping[str, float]) -> dict[str, int]:
-    """In whole MiB, so that it does not change all the time; empty before the first report."""
+    """Returns used memory in whole MiB, so that it does not change all the time; empty before the first report."""
     found = {part: [measured[name] for name in names if name in measured] for part, names in _MEMORY.items()}
     return {part: round(sum(values) / _MIB) for part, values in found.items() if values}
 
 
 def job_item(job: JobView) -> JsonObject:
-    """One job in the list."""
+    """Returns one job as in the list."""
     checkpoints = job.checkpoints
     last = checkpoints.last_completed
     tasks: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""The documentation at ``/docs/``: the site that ``make docs`` builds, from a wheel or from the repository that runs; else where it is.
+"""Serves the documentation at ``/docs/``: the site that ``make docs`` builds, from a wheel or from the repository.
 
 wheel of ``make release``     tidegate/jobmanager/web/site      the version that runs
 repository                    docs/_build/html                  what was built last, also after the start
@@ -16,7 +16,7 @@ from tidegate.jobmanager.web.files import INDEX, FileAnswers, FolderFiles
 FOLDER = "/docs"
 _HERE = Path(__file__).resolve().parent
 PLACES = (_HERE / "site", _HERE.parent.parent / "docs" / "_build" / "html")
-"""Where a built site may be, the best first."""
+"""Directories of a built site, the preferred one first."""
 _HEADERS = {  # a theme's scripts stand in its pages; they reach nothing but this origin
     "content-security-policy": (
         "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
@@ -33,7 +33,7 @@ The same pages are Markdown below <code>docs/</code>. A wheel of <code>make rele
 
 
 class Documentation:
-    """Files are found by their whole names in a list of the folder, which is made again when the site was built again."""
+    """Serves files of a built site, found by their whole names; the list is renewed when the site is built again."""
 
     def __init__(self, places: tuple[Path, ...] = PLACES) -> None:
         self._places = places
@@ -41,7 +41,7 @@ class Documentation:
         self._files: FileAnswers | None = None
 
     def answer(self, request: web.Request, name: str) -> web.Response | None:
-        """``name`` is below ``/docs/``; a folder's is its index. ``None`` when the site has no such page."""
+        """Answers a path below ``/docs/``, that of a folder with its index; ``None`` when the site has no such page."""
         files = self._site()
         if files is None:
             return Response(status=404, text=_NOT_BUILT, content_type="text/html", headers=_HEADERS)

@@ -1,4 +1,4 @@
-"""Files of a page over HTTP: found by their whole name in a list made at start, so that no path leads elsewhere."""
+"""Serves files of a page over HTTP, found by their whole names in a list made at start, so that no path leads elsewhere."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _TYPES = {
     ".svg": "image/svg+xml",
 }
 _JAR_FOLDER = "web/"
-"""Where Flink's distribution keeps its dashboard."""
+"""The folder of the dashboard in Flink's distribution."""
 
 
 class StaticFiles(Protocol):
-    """``read`` is given a name of ``names``."""
+    """A set of files; ``read`` takes one of ``names``."""
 
     names: frozenset[str]
 
@@ -47,7 +47,7 @@ class FolderFiles:
 
 
 class JarFiles:
-    """What lies in ``web/`` of a jar."""
+    """The files below ``web/`` in a jar."""
 
     def __init__(self, jar: Path) -> None:
         self._archive = zipfile.ZipFile(jar)
@@ -59,8 +59,9 @@ class JarFiles:
 
 
 def open_files(path: Path, key: str) -> StaticFiles:
-    """Opens the files of a folder or of a jar. Raises ``ConfigurationError`` when there is no page in it; ``key`` names
-    the option."""
+    """Opens the files of a folder or of a jar. Raises ``ConfigurationError`` when it has no index page; ``key`` names
+    the option.
+    """
     try:
         files: StaticFiles = JarFiles(path) if path.is_file() else FolderFiles(path)
     except (OSError, zipfile.BadZipFile) as error:
@@ -73,7 +74,7 @@ def open_files(path: Path, key: str) -> StaticFiles:
 
 
 class FileAnswers:
-    """Serves files with an entity tag: 304 when the tag of the request matches. Small sets of files stay in memory."""
+    """Serves files with an entity tag: 304 when the tag of the request matches. ``keep``: they stay in memory."""
 
     def __init__(self, files: StaticFiles, headers: Mapping[str, str], *, keep: bool) -> None:
         self._files = files
@@ -84,7 +85,7 @@ class FileAnswers:
         return name in self._files.names
 
     def answer(self, request: web.Request, name: str) -> web.Response:
-        """``name`` is one that it has."""
+        """Answers a request with the file ``name``, which must exist."""
         body = self._kept.get(name)
         if body is None:
             body = self._files.read(name)

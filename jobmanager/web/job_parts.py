@@ -1,7 +1,7 @@
-"""What the page shows of one job: its graph, its rates, the subtasks of one vertex, its failures.
+"""The job parts of the page: the graph, rates, the subtasks of one vertex, failures.
 
-Large jobs are shown by vertex: what the page gets does not grow with the number of subtasks, but for the one vertex whose
-subtasks are looked at.
+Jobs are shown by vertex: the size of the parts does not grow with the number of subtasks, except for the one vertex whose
+subtasks are shown.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from tidegate.pb.common_pb2 import TaskMetrics
 from tidegate.wire.task_metrics import RESIDENT_MEMORY, ReadingSpan, busy_operators, failing_commits
 
 MAX_EXCEPTIONS = 20
-"""What the page has room for; REST has all that are kept."""
+"""How many exceptions the page shows; REST has all that are kept."""
 
 
 def job_head(job: JobView) -> JsonObject:
-    """What a list and the job's own page both show."""
+    """Returns what a list and the job's own page both show."""
     return {
         "id": job.job_id,
         "name": job.name,
@@ -71,7 +71,7 @@ def _rescale(rescale: Rescale) -> JsonObject:
 
 
 def rates_part(job: JobView, measures: MetricStore) -> JsonObject:
-    """By vertex id; a vertex nothing was heard of is absent."""
+    """Returns rates by vertex id; a vertex without reports is absent."""
     found = ((vertex.vertex_id, rates_of(vertex, measures)) for vertex in job.vertices)
     return {vertex_id: rates for vertex_id, rates in found if rates is not None}
 
@@ -81,7 +81,7 @@ def subtasks_part(vertex: VertexView, measures: MetricStore) -> JsonObject:
 
 
 def accumulators_part(job: JobView, measures: MetricStore) -> JsonObject:
-    """Values as texts, of the job and by vertex; subtasks are merged."""
+    """Returns accumulators, values as texts, of the job and by vertex; subtasks are merged."""
     told = {
         vertex.vertex_id: [measures.metrics_of(subtask.current.attempt) for subtask in vertex.subtasks]
         for vertex in job.vertices
@@ -112,8 +112,10 @@ def _vertex(job: JobView, vertex: VertexView) -> JsonObject:
 
 
 def rates_of(vertex: VertexView, measures: MetricStore) -> JsonObject | None:
-    """Sums of rates, the highest and the mean share of time; the watermark is that of the subtask furthest behind. What is
-    over has counts, and no rates."""
+    """Returns sums of rates, the highest and the mean share of time, and the watermark of the subtask furthest behind; ``None`` before a report.
+
+    Ended attempts have counts, and no rates.
+    """
     attempts = [subtask.current.attempt for subtask in vertex.subtasks]
     living = [subtask.current.attempt for subtask in vertex.subtasks if not subtask.current.state.is_terminal]
     counters = [found for found in map(measures.metrics_of, attempts) if found is not None]
@@ -151,7 +153,7 @@ def _sum(spans: Sequence[ReadingSpan], counter: str) -> float:
 
 
 def _shares(spans: Sequence[ReadingSpan], counter: str) -> list[float]:
-    """The highest and the mean, between 0 and 1."""
+    """Returns the highest and the mean share, between 0 and 1."""
     shares = [_share(span, counter) for span in spans]
     return [round(max(shares), 3), round(sum(shares) / len(shares), 3)]
 
@@ -161,7 +163,7 @@ def _share(span: ReadingSpan, counter: str) -> float:
 
 
 def _busy_operators(spans: Sequence[ReadingSpan]) -> dict[str, list[float]]:
-    """By name: the highest and the mean share of a subtask's time."""
+    """Returns the highest and the mean share of a subtask's time by operator."""
     by_name: dict[str, list[float]] = {}
     for span in spans:
         for name, share in sorted(busy_operators(span).items()):

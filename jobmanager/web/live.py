@@ -1,8 +1,8 @@
-"""Server-sent events: one stream for each page that is open, with what changed of what it shows.
+"""Server-sent events: one stream for each open page, with the changed parts of what it shows.
 
     hello ─▶ every part ─▶ a change of the job, or a tick ─▶ pause ─▶ parts whose digest is another ─▶ ...
 
-Changes are gathered: between two looks lies a pause that grows with the job, and a slow reader gets the last state, never
+Changes are merged: between two looks is a pause that grows with the job, and a slow reader gets the latest state, never
 a queue of old ones. A stream is resumed by the id of its last event, which holds the digests that the page has: what did not
 change meanwhile is not sent again.
 """
@@ -23,19 +23,19 @@ from tidegate.model.ids import parse_job_id
 from tidegate.model.masking import SECRETS
 
 MAX_STREAMS = 64
-"""Chosen, not measured: each open page costs the JobManager a stream and its parts."""
+"""How many streams may be open. Chosen, not measured: each open page costs the JobManager a stream and its parts."""
 TICK_MS = 1_000
-"""Counters and heartbeats come without a change of the job; a page looks for them so often."""
+"""How often parts are checked without a change of the job, in ms: counters and heartbeats come without one."""
 SETTLE_MS = 50
-"""A change is looked at so much later: it began something, a checkpoint most often, that must not wait for a page."""
+"""The delay before a change is looked at, in ms: what it started, such as a checkpoint, must not wait for a page."""
 QUIET_MS = 10_000
-"""After this long without a change a comment is sent, which finds clients that are gone."""
+"""After this long without a change, in ms, a comment is sent, which detects clients that are gone."""
 WRITE_TIMEOUT_MS = 30_000
-"""Chosen, not measured: a browser that reads nothing for so long is asleep, and connects again."""
+"""How long a browser may take to read, in ms. Chosen, not measured: a slower one is asleep, and connects again."""
 RETRY_MS = 1_000
-"""When a page that lost its stream should come again."""
+"""After how long a page that lost its stream reconnects, in ms."""
 _MAX_EVENT_ID = 512
-"""Our own are far shorter."""
+"""The longest event id that is accepted; ours are far shorter."""
 _HEADERS = {
     "content-type": "text/event-stream; charset=UTF-8",
     "cache-control": "no-store",
@@ -61,7 +61,10 @@ class Live:
         return len(self._open)
 
     async def answer(self, request: web.Request, may_go_on: Callable[[], bool] = lambda: True) -> web.StreamResponse:
-        """The stream that the query asks for, until one side closes it, or its user may see it no more. Raises ``RestError``: a bad query, too many."""
+        """Serves the stream that the query asks for, until one side closes it or ``may_go_on`` returns false.
+
+        Raises ``RestError`` for a bad query, a foreign page, or too many streams.
+        """
         shown = _shown(request.query)
         if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
             raise RestError(403, "Refused: only pages of this endpoint may listen here.")
@@ -83,7 +86,7 @@ class Live:
         return response
 
     def close(self) -> None:
-        """End all that are open; a page may come again."""
+        """Ends all open streams; pages may reconnect."""
         self._closing.set()
         self._closing = asyncio.Event()
         for changed in self._open:
@@ -108,11 +111,11 @@ class _Stream:
         self.response = response
         self.shown = shown
         self._known = known
-        """Digests by part that the page has."""
+        """The digests of the parts that the page has, by name."""
         self._heard = asyncio.get_running_loop().time()
 
     async def send_parts(self, parts: list[PagePart]) -> None:
-        """Those that the page does not have. Of several the last one carries all digests."""
+        """Sends the parts that the page does not have; the last event carries all digests."""
         newer = [part for part in parts if self._known.get(part.name) != part.digest]
         names = {part.name for part in parts}
         self._known = {name: digest for name, digest in self._known.items() if name in names}

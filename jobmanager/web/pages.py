@@ -1,4 +1,4 @@
-"""The routes of the page, beside those of the REST API.
+"""The routes of the page, besides those of the REST API.
 
     /                  our page                 /web/<file>      its scripts and styles
     /web/events        what changes             /web/settings    options with their defaults
@@ -57,8 +57,10 @@ PageHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Pages:
-    """``respond`` writes JSON and errors as the REST API does; ``api`` answers a request of that API. ``admission``: ``None`` where there are no
-    users."""
+    """Serves the page. ``respond``: writes JSON and errors as the REST API does; ``api``: answers a request of that API.
+
+    ``admission``: ``None`` when there are no users.
+    """
 
     def __init__(
         self,
@@ -84,7 +86,7 @@ class Pages:
         self._sessions = SignIn(admission, check_change, respond, DASHBOARD if path else None)
 
     def add_to(self, application: web.Application) -> None:
-        """Before the routes of the REST API, which take everything."""
+        """Adds the routes, before those of the REST API, which match everything."""
         routes = application.router
         self._add(routes, "/", self._index)
         self._add(routes, "/web/events", self._events)
@@ -114,7 +116,7 @@ class Pages:
         application.cleanup_ctx.append(watch)
 
     def _add(self, routes: web.UrlDispatcher, path: str, answer: PageHandler, method: str = "GET") -> None:
-        """Who may ask for it, the table of roles says."""
+        """Adds a route that requires the role of the table."""
         assert path in OPEN_PATHS or (method, path) in REST_ROLES, f"no role for {method} {path}"
         guarded = self._guarded(answer if path in OPEN_PATHS else self._admitted(answer, REST_ROLES[method, path]))
         if method == "GET":
@@ -192,7 +194,7 @@ class Pages:
         return web.Response(status=302, headers={"location": DASHBOARD + "/"})
 
     async def _of_dashboard(self, request: web.Request) -> web.StreamResponse:
-        """A file, or the REST API: the dashboard asks by paths relative to its own."""
+        """Answers with a file of the dashboard, or with the REST API, which it asks by relative paths."""
         assert self._dashboard is not None
         name = request.match_info["path"] or INDEX
         if request.method == "GET" and self._dashboard.has(name):

@@ -1,4 +1,4 @@
-"""Which parts a view of the page consists of, and their bytes, computed once for all viewers.
+"""The parts of a view of the page, and their bytes, computed once for all viewers.
 
     view ─▶ names of parts ─▶ bytes of each, at most as old as a pause ─▶ digest ─▶ sent to clients with another digest
 
@@ -26,9 +26,9 @@ from tidegate.model.masking import SECRETS
 
 MAX_KEPT = 64
 PAUSE_MS = 200
-"""Chosen, not measured: several pages that show the same within it share one computation."""
+"""The least pause between two looks at a view, in ms. Chosen, not measured: pages with the same view share one computation."""
 PAUSE_MS_PER_SUBTASK = 0.5
-"""A job of 1,000 subtasks is looked at twice a second at most: its parts take some 20 ms to build."""
+"""The pause in ms per subtask: a job of 1,000 subtasks is looked at twice a second at most; its parts take some 20 ms to build."""
 
 
 _log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class PagePart:
-    """``body``: JSON without a line break."""
+    """One part of a view. ``body``: JSON without a line break."""
 
     name: str
     body: bytes
@@ -53,7 +53,7 @@ class PagePart:
 
 
 class PageParts:
-    """Parts by view; those of one view that several pages look at are built once."""
+    """Builds the parts of views; those of a view that several pages show are built once."""
 
     def __init__(self, backend: Backend, causes: CheckpointCauses) -> None:
         self._backend = backend
@@ -61,8 +61,9 @@ class PageParts:
         self._kept: dict[Shown, tuple[float, list[PagePart]]] = {}
 
     async def of(self, shown: Shown) -> list[PagePart]:
-        """Returns all parts of a view, as they are now. A job that neither runs here nor is in the archive has one
-        part, ``gone``."""
+        """Returns all current parts of a view. A job that neither runs here nor is in the archive has one
+        part, ``gone``.
+        """
         now_ms = time.monotonic() * 1000
         kept = self._kept.get(shown)
         if kept is not None and now_ms < kept[0]:
@@ -75,17 +76,17 @@ class PageParts:
         return found
 
     def drop(self) -> None:
-        """Drops cached parts after a change by a user, who wants to see it."""
+        """Drops cached parts after a change by a user."""
         self._kept.clear()
 
     def pause_ms(self, shown: Shown) -> float:
-        """Between two looks at the same view."""
+        """Returns the pause between two looks at a view, in ms."""
         job = None if shown.job_id is None else self._backend.views.job(shown.job_id)
         jobs = self._backend.views.jobs() if shown.job_id is None else [job] if job is not None else []
         return max(PAUSE_MS, PAUSE_MS_PER_SUBTASK * sum(v.parallelism for j in jobs for v in j.vertices))
 
     def builds_of(self, job: JobView) -> list[tuple[str, Build]]:
-        """The parts that every view of a job has."""
+        """Returns the parts that every view of a job has, by name."""
         measures = self._backend.measures
         return [
             ("job", lambda: job_part(job, self._backend)),
@@ -96,7 +97,7 @@ class PageParts:
         ]
 
     async def _archived(self, shown: Shown) -> list[PagePart] | None:
-        """Returns the parts of a job that only the archive knows."""
+        """Returns the parts of a job that is only in the archive; otherwise ``None``."""
         job_id, history = shown.job_id, self._backend.history
         if (
             job_id is None

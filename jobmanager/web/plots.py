@@ -1,6 +1,6 @@
-"""What the page plots: once in a step, figures of each job that runs, of its vertices and subtasks, and of their functions.
+"""Records metrics of running jobs for the page's plots: of jobs, vertices, subtasks and functions, once in a step.
 
-A job that is over keeps its plots until the JobManager forgets it. Nothing is read from TaskManagers for this: their reports are here.
+An ended job keeps its plots until the JobManager drops it. All metrics are from reports of TaskManagers; none is asked.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tidegate.model.values import JsonObject
 from tidegate.wire.task_metrics import PROFILE, RESIDENT_MEMORY
 
 LOOK_MS = 1_000
-"""So often checkpoints in progress are looked at, and every fifth time figures are recorded."""
+"""How often checkpoints in progress are looked at, in ms; metrics are recorded every fifth time."""
 _START_OF_TIME_MS = -(2**62)
-"""Watermarks below it are those of sources that gave none."""
+"""Watermarks below this are those of sources that emitted none."""
 
 Checkpointed = Mapping[Scope, tuple[float, float]]
-"""Bytes of state and duration in ms of the last complete checkpoint."""
+"""Bytes of state and duration in ms of the last completed checkpoint, by scope."""
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class Plots:
         self.causes = CheckpointCauses(backend.measures)
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Records until it is cancelled."""
         while True:
             try:
                 self.look(self._backend.now_ms())
@@ -48,7 +48,7 @@ class Plots:
             await asyncio.sleep(LOOK_MS / 1000)
 
     def look(self, now_ms: int) -> None:
-        """Notes why checkpoints in progress wait; once in a step it records everything."""
+        """Notes why checkpoints in progress wait; once in a step it records all metrics."""
         jobs = self._backend.views.jobs()
         running = [job for job in jobs if not job.state.is_terminal]
         for job in running:
@@ -65,7 +65,7 @@ class Plots:
             self._series.setdefault(job.job_id, Series()).record(now_ms, self._told(job, now_ms))
 
     def answer(self, job_id: JobId, vertex_id: str, subtask: int) -> JsonObject:
-        """Returns the rings of a job (``vertex_id`` is empty), of a vertex (``subtask`` is -1) or of a subtask."""
+        """Returns the series of a job (``vertex_id`` is empty), of a vertex (``subtask`` is -1) or of a subtask."""
         series = self._series.get(job_id, Series())
         return {"step_ms": STEP_MS, "end_ms": series.last_ms, "series": series.show((vertex_id, subtask))}
 
@@ -83,7 +83,7 @@ class Plots:
                 yield scope, _of_vertex(alone, measures, now_ms) | _state(checkpointed, scope) | _user(alone, measures)
 
     def _last(self, job: JobView) -> Checkpointed:
-        """Made once for each checkpoint."""
+        """Returns the figures of the last completed checkpoint, computed once for each."""
         view = job.checkpoints.last_completed
         if view is None:
             return {}
@@ -150,7 +150,7 @@ def _of_job(job: JobView, by_vertex: Mapping[VertexId, Mapping[str, float]]) -> 
 
 
 def _user(vertex: VertexView, measures: MetricStore) -> dict[str, float]:
-    """Metrics of functions, by ``operator.name``: summed over subtasks."""
+    """Returns metrics of functions by ``operator.name``, summed over subtasks."""
     found: dict[str, float] = {}
     for subtask in vertex.subtasks:
         counters = measures.metrics_of(subtask.current.attempt)

@@ -1,4 +1,4 @@
-"""Figures over the last quarter of an hour: rings of equal steps, all of a job written at once.
+"""Time series over the last quarter of an hour: rings of equal steps, all of a job written at once.
 
 record(now, {scope: {name: value}})    a step; what is missing in it is a gap
 show(scope)                            oldest first, with the time of the last step
@@ -12,30 +12,30 @@ from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 STEP_MS = 5_000
-"""Chosen, not measured: rates are over the last five seconds, so a shorter step would show the same twice."""
+"""The length of a step in ms. Chosen, not measured: rates cover the last five seconds, so a shorter step would show the same twice."""
 SAMPLES = 180
-"""A quarter of an hour of steps."""
+"""How many steps are kept: a quarter of an hour."""
 MAX_SERIES = 20_000
-"""Chosen, not measured: of a job, 15 MB with 180 values of 4 bytes each. Later ones are left out; those of the job and of vertices come first."""
+"""How many series a job may have. Chosen, not measured: 15 MB with 180 values of 4 bytes each. Those of the job and of vertices come first."""
 
 Scope: TypeAlias = tuple[str, int]
-"""What figures belong to: the job (``JOB``), a vertex (its id and -1) or a subtask (its vertex's id and its index)."""
+"""What a series belongs to: the job (``JOB``), a vertex (its id and -1) or a subtask (its vertex's id and its index)."""
 JOB: Scope = ("", -1)
 
 
 class Series:
-    """The rings of one job."""
+    """The time series of one job."""
 
     def __init__(self) -> None:
         self._rings: dict[Scope, dict[str, array[float]]] = {}
         self._count = 0
         self._at = -1
         self.steps = 0
-        """How many were recorded so far."""
+        """How many steps were recorded so far."""
         self.last_ms = 0
 
     def record(self, now_ms: int, told: Iterable[tuple[Scope, Mapping[str, float]]]) -> None:
-        """A step of all scopes. ``told`` begins with what matters most."""
+        """Records one step of all scopes; ``told`` is ordered by importance, since later series may be left out."""
         self._at = (self._at + 1) % SAMPLES
         self.steps, self.last_ms = self.steps + 1, now_ms
         for rings in self._rings.values():
@@ -52,7 +52,7 @@ class Series:
                 rings[name][self._at] = value
 
     def show(self, scope: Scope) -> dict[str, list[float | None]]:
-        """By name, oldest first; a gap is ``None``. As many values as there were steps, at most ``SAMPLES``."""
+        """Returns the series of a scope by name, oldest first; a gap is ``None``. At most ``SAMPLES`` values."""
         kept = min(self.steps, SAMPLES)
         order = [(self._at + 1 + step) % SAMPLES for step in range(SAMPLES - kept, SAMPLES)]
         return {

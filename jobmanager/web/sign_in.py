@@ -1,4 +1,4 @@
-"""Signing in on the page, which keeps the token for its tab. Flink's dashboard knows nothing of tokens: it has a cookie, which no script can read.
+"""Signing in on the page, which keeps the token for its tab. Flink's dashboard knows no tokens: it gets a cookie that no script can read.
 
 GET /web/session     who is signed in, and whether that is asked for here
 POST /web/session    {"token": "..."}: whose it is; the cookie is set where there is a dashboard, for as long as the browser is open
@@ -19,8 +19,11 @@ from tidegate.security.users import User
 
 
 class SignIn:
-    """``admission``: ``None`` where a cluster has no users. ``check_change`` raises ``RestError`` for what a foreign page may have sent. ``dashboard``: the
-    path for which the cookie is; ``None``: there is none."""
+    """Handles sign-in and sign-out.
+
+    ``admission``: ``None`` when the cluster has no users. ``check_change``: raises ``RestError`` for requests of foreign pages. ``dashboard``: the
+    path of the cookie; ``None``: no cookie is set.
+    """
 
     def __init__(
         self,
@@ -33,7 +36,7 @@ class SignIn:
         self._dashboard = dashboard
 
     async def who(self, request: web.Request) -> web.StreamResponse:
-        """Names no user where the token was revoked."""
+        """Answers who is signed in; no user when the token was revoked."""
         try:
             user = None if self._admission is None else self._admission.who(request)
         except RestError:
@@ -41,7 +44,7 @@ class SignIn:
         return self._answer(user)
 
     async def sign_in(self, request: web.Request) -> web.StreamResponse:
-        """Raises ``RestError`` 400, 401 or 403."""
+        """Signs in with the token of the body. Raises ``RestError`` 400, 401 or 403."""
         self._check_change(request.method, request.headers)
         token = _token_in(await read_body(request))
         if self._admission is None:
@@ -54,7 +57,7 @@ class SignIn:
         return response
 
     async def sign_out(self, request: web.Request) -> web.StreamResponse:
-        """Raises ``RestError`` 403."""
+        """Deletes the cookie. Raises ``RestError`` 403."""
         self._check_change(request.method, request.headers)
         response = self._answer(None)
         if self._dashboard is not None:

@@ -1,4 +1,4 @@
-"""The state in a completed checkpoint of a job, as the page shows it.
+"""Shows the state in a completed checkpoint of a job on the page.
 
     job, checkpoint ─▶ its place, which the job's own history names ─▶ a process that reads it ─▶ operators, or rows of a state
 
@@ -27,12 +27,13 @@ from tidegate.store.locations import is_memory
 
 READER = "tidegate.state_reader.browsing"
 AT_ONCE = 2
-"""Chosen, not measured: each answer is a process with an interpreter of its own."""
+"""How many answers are made at once. Chosen, not measured: each is a process with an interpreter of its own."""
 WAITING = 8
-"""Chosen, not measured: more requests at once are refused instead of queued."""
+"""How many requests may wait; more are refused. Chosen, not measured."""
 TIMEOUT_S = 60.0
-"""Chosen, not measured: a state of some gigabytes is read through for a key, and on a host without a free processor the start alone takes
-ten seconds."""
+"""The time limit of an answer, in seconds. Chosen, not measured: some gigabytes of state are read for a key, and on a busy host the start
+alone takes ten seconds.
+"""
 
 
 class StateBrowser:
@@ -43,8 +44,11 @@ class StateBrowser:
         self._asked = 0
 
     async def answer(self, query: Mapping[str, str]) -> Json:
-        """Raises ``RestError``: 400 a bad query, 403 records must not be shown, 404 no such checkpoint, 409 what the reader cannot
-        show, 503 too many ask."""
+        """Answers a request for state.
+
+        Raises ``RestError``: 400 for a bad query, 403 when records must not be shown, 404 for an unknown checkpoint, 409 for what the reader
+        cannot show, 503 when too many requests wait.
+        """
         job, checkpoint = self._found(query)
         operator = query.get("operator", "")
         if operator and _shown_record(job) is not ShownRecord.VALUE:

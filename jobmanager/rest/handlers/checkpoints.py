@@ -1,4 +1,4 @@
-"""Paths below ``/jobs/:jobid/checkpoints`` that read."""
+"""GET paths below ``/jobs/:jobid/checkpoints``."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class CheckpointHandlers:
         return job, found
 
     def _checkpointed(self, request: RestRequest) -> JobView:
-        """404 for a job in BATCH mode, which the dashboard passes over; others may be asked for checkpoints at any time."""
+        """Returns the job of the path; 404 for one in BATCH mode, as the dashboard expects."""
         job = self._backend.job(request)
         if job_type(job.configuration) == "BATCH":
             raise not_found(f"Checkpointing was not enabled for job {job.job_id}.")

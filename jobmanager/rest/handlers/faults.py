@@ -1,4 +1,4 @@
-"""``/faults``: faults on purpose, and what followed. Flink's API has no such path."""
+"""``/faults``: injects faults and lists them with what followed. Flink's API has no such path."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidegate.model.values import JsonObject
 DEFAULT_DELAY_MS, DEFAULT_FOR_MS = 200, 10_000
 """Chosen, not measured: a delay that a person sees, for a few checkpoints."""
 _MOST_MS = 3_600_000
-"""An hour: longer is a configuration, not a fault."""
+"""The largest delay or duration in ms: an hour."""
 _MOST = {"subtask": 2**15, "delay-ms": _MOST_MS, "for-ms": _MOST_MS, "skew-ms": _MOST_MS, "count": 1_000}
 
 

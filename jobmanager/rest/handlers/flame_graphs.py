@@ -1,10 +1,10 @@
-"""Flame graphs of vertices: stacks of their subtasks, sampled on request, and kept for a while.
+"""Flame graphs of vertices: stacks of their subtasks, sampled on request, and cached for a while.
 
     asked for the first time, or again after the refresh interval ─▶ one look at all subtasks, in the background
     until it is there: "wait for the first sample" (-3), or the graph before it
 
-However many look, a vertex is sampled at most once in the refresh interval. Follows Flink's ``VertexFlameGraphHandler.java``: its
-shape, and its numbers for what has no graph.
+However many clients ask, a vertex is sampled at most once in the refresh interval. Follows Flink's ``VertexFlameGraphHandler.java``: its
+JSON, and its numbers for vertices without a graph.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tidegate.pb.common_pb2 import SampledStack, SampleStacksOptions
 ENDED, SAMPLING_IS_OFF, WAITING = -1, -2, -3
 """``endTimestamp`` where there is no graph, as in Flink."""
 MAX_KEPT = 32
-"""Chosen, not measured: a graph takes some 100 kB, and so many vertices are more than the readers of one minute look at."""
+"""How many graphs are cached. Chosen, not measured: a graph takes some 100 kB, and few vertices are looked at in a minute."""
 _KINDS: dict[str, Callable[[SampledStack], bool]] = {
     "full": lambda stack: True,
     "on_cpu": lambda stack: stack.on_cpu,
@@ -84,7 +84,7 @@ class FlameGraphs:
         return {"endTimestamp": kept.end_ms, "data": tree_of(filter(_KINDS[kind.lower()], stacks))}
 
     def _latest_sample(self, vertex: VertexView) -> _Sample | None:
-        """What there is, after asking for a new one where it is due."""
+        """Returns the cached sample, if any; starts to take a new one when it is due."""
         kept = self._kept.get(vertex.vertex_id)
         age_ms = None if kept is None else self._backend.now_ms() - kept.end_ms
         is_due = age_ms is None or age_ms >= self._backend.configuration.get(RestOptions.FLAMEGRAPH_REFRESH)
@@ -122,7 +122,7 @@ class FlameGraphs:
 
 
 def tree_of(stacks: Iterable[SampledStack]) -> JsonObject:
-    """Flink's shape: a node for each frame below the same callers, ``value`` the samples in it and below it."""
+    """Builds Flink's tree: a node for each frame with the same callers, ``value``: the samples in it and below it."""
     root: JsonObject = {"name": "root", "value": 0, "children": []}
     by_path: dict[tuple[str, ...], JsonObject] = {}
     for stack in stacks:

@@ -1,4 +1,4 @@
-"""``/jars``: programs that are uploaded, looked at and run. What Flink takes a jar for, a Python job file or a zip of them is here."""
+"""``/jars``: upload, inspection and run of programs. A Python job file or a zip of them takes the place of Flink's jar."""
 
 from __future__ import annotations
 
@@ -19,16 +19,19 @@ from tidegate.model.options import ClaimMode
 from tidegate.model.values import JsonObject
 
 MAX_PARALLELISM = 32_768
-"""Flink's largest number of key groups."""
+"""The highest parallelism: Flink's largest number of key groups."""
 _FALSE, _TRUE = "false", "true"
 _DIGITS = re.compile("[0-9]{1,5}")
 _ARGUMENT = re.compile(r"""([^"']\S*|".+?"|'.+?')\s*""")
-"""One argument of a line of them: a word, or what stands between quotes (``JarHandlerUtils.tokenizeArguments``)."""
+"""One argument of a command line: a word, or a quoted text (``JarHandlerUtils.tokenizeArguments``)."""
 
 
 class JarHandlers:
-    """``is_known``: whether a job with this id was submitted before. ``runs`` is ``None`` when web.submit.enable is
-    false: the paths are unknown then, as in Flink."""
+    """The handlers of ``/jars``.
+
+    ``is_known``: tells whether a job with this id was submitted before. ``runs``: ``None`` when web.submit.enable is false; the paths
+    are unknown then, as in Flink.
+    """
 
     def __init__(self, runs: ProgramRuns | None, is_known: Callable[[JobId], bool]) -> None:
         self._given = runs
@@ -103,7 +106,9 @@ class JarHandlers:
 
 
 def run_request(request: RestRequest) -> RunRequest:
-    """Body before query, as in Flink (``JarHandlerUtils.java``). Raises ``RestError`` 400."""
+    """Reads the options of a run; fields of the body take precedence over the query, as in Flink (``JarHandlerUtils.java``). Raises
+    ``RestError`` 400.
+    """
     body = request.json_object()
     job_id = text_of(body, "jobId") or text_of(body, "applicationId")
     return RunRequest(
@@ -134,7 +139,7 @@ def _arguments(request: RestRequest, body: JsonObject) -> tuple[str, ...]:
 
 
 def _parallelism(request: RestRequest, body: JsonObject) -> int | None:
-    """A number, or its digits as a text, which is what Flink's dashboard sends."""
+    """Reads the parallelism: a number, or its digits as a text, which Flink's dashboard sends."""
     found = body.get("parallelism")
     if found is None and "parallelism" in request.query:
         found = request.query_number("parallelism", 0)
@@ -198,7 +203,7 @@ def _item(program: Program) -> JsonObject:
 
 @contextlib.contextmanager
 def _refused(before: str = "") -> Iterator[None]:
-    """Reports faults of a program as the client's, and faults on this side as such."""
+    """Reports errors of a program as 400, and missing resources as 503."""
     try:
         yield
     except NoResourceAvailable as error:

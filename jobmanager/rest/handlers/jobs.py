@@ -1,4 +1,4 @@
-"""Paths below ``/jobs`` that are about a whole job."""
+"""Paths below ``/jobs`` that concern a whole job, and ``/applications``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tidegate.model.states import JobState
 from tidegate.model.values import Json, JsonObject
 
 DEFAULT_MAX_EXCEPTIONS = 20
-"""Flink's ``JobExceptionsHandler``."""
+"""How many exceptions are returned by default: as in Flink's ``JobExceptionsHandler``."""
 _STOP_IS_GONE = (
     'The termination mode "stop" has been removed. For an ungraceful shutdown, please use "cancel" instead. '
     'For a graceful shutdown, please use "jobs/:jobid/stop" instead.'
@@ -88,7 +88,7 @@ class JobHandlers:
         return {"applications": [*shown, *self._backend.archived(APPLICATIONS)]}
 
     def _status(self, request: RestRequest) -> JsonObject:
-        """Flink answers an unknown job with 500 here, and with 404 elsewhere."""
+        """Answers the state of a job; an unknown job is 500 here, and 404 elsewhere, as in Flink."""
         job_id = request.job_id()
         job = self._backend.views.job(job_id)
         if job is None:
@@ -127,7 +127,7 @@ class JobHandlers:
         return metrics.aggregation([metrics.job_metrics(job, self._backend.now_ms()) for job in jobs], request)
 
     def _configuration_of(self, request: RestRequest) -> list[JsonObject]:
-        """That of the cluster, and over it what a job that is known here was submitted with."""
+        """Answers the cluster's configuration, overridden by that of the job if it is known."""
         job = self._backend.views.job(request.job_id())
         if job is None:
             return self._configuration()
@@ -138,7 +138,7 @@ class JobHandlers:
         return configuration_entries(self._backend.configuration)
 
     def _log_url(self, request: RestRequest) -> JsonObject:
-        """Whatever the job is called (``GeneratedLogUrlHandler.java``)."""
+        """Answers the URL of the JobManager's log for any job (``GeneratedLogUrlHandler.java``)."""
         return {"url": f"{request.base_url}/jobmanager/log"}
 
     def _terminate(self, request: RestRequest) -> Awaitable[JsonObject]:
@@ -152,7 +152,7 @@ class JobHandlers:
         return self._cancel(request)
 
     def _cancel(self, request: RestRequest) -> Awaitable[JsonObject]:
-        """Again for a job that was canceled: nothing happens, and it is no error."""
+        """Cancels a job. For one that is canceled already it does nothing, without an error."""
         job = self._backend.job(request)
         if job.state.is_terminal and job.state is not JobState.CANCELED:
             raise RestError(
@@ -178,7 +178,7 @@ class JobHandlers:
         raise RestError(308, _STOP_IS_GONE)
 
     def _client_heartbeat(self, request: RestRequest) -> JsonObject:
-        """Jobs here do not end with their client, so that nothing depends on it; for one that is not there Flink only logs it."""
+        """Accepts a client heartbeat and ignores it: jobs do not end with their client here."""
         request.job_id()
         if type(request.json_object().get("expiredTimestamp")) is not int:
             raise bad_request("Request did not match expected format: expiredTimestamp has to be a number.")

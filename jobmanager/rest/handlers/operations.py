@@ -1,8 +1,8 @@
-"""Operations that take time: a trigger is answered at once with an id, the result is asked for under it.
+"""Asynchronous operations: a trigger is answered at once with an id, under which the result can be requested.
 
     trigger ─▶ IN_PROGRESS ─▶ COMPLETED (a result, or a failure) ─▶ forgotten after rest.async.store-duration
 
-A trigger that comes again with the same id and job is the same operation (Flink: ``CompletedOperationCache.java``).
+A trigger that is repeated with the same id and job is the same operation (Flink: ``CompletedOperationCache.java``).
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from tidegate.model.errors import ErrorInfo
 from tidegate.model.values import JsonObject
 
 MAX_RUNNING = 1_000
-"""Operations at once, so that a client that triggers without end cannot fill the memory."""
+"""How many operations may run at once, so that a client that triggers without end cannot fill the memory."""
 
 Work = Callable[[], Coroutine[object, None, JsonObject]]
-"""Gives what stands under ``operation`` in the end, or raises."""
+"""Performs an operation; returns its result, or raises."""
 
 
 @dataclass(slots=True)
 class Operation:
-    """``done_ms`` is ``None`` while it is in progress."""
+    """One operation. ``done_ms`` is ``None`` while it is in progress."""
 
     trigger_id: str
     task: asyncio.Task[JsonObject]
     done_ms: int | None = None
 
     def status(self, failure_key: str) -> JsonObject:
-        """The answer of a status path: a result, or the failure and nothing else."""
+        """Returns the answer of a status path: the result, or the failure and nothing else."""
         if not self.task.done():
             return {"status": {"id": "IN_PROGRESS"}, "operation": None}
         error = asyncio.CancelledError() if self.task.cancelled() else self.task.exception()
@@ -43,7 +43,7 @@ class Operation:
 
 
 class Operations:
-    """By kind and job, and the trigger id that the client chose or was given."""
+    """Operations by kind and job, and by the trigger id that the client chose or was given."""
 
     def __init__(self, store_duration_ms: int, now_ms: Callable[[], int]) -> None:
         self._store_duration_ms = store_duration_ms
@@ -51,7 +51,7 @@ class Operations:
         self._operations: dict[tuple[str, str], Operation] = {}
 
     def begin(self, kind: str, trigger_id: str | None, work: Work) -> JsonObject:
-        """Begin it, unless it was begun before; the answer of a trigger path. Raises ``RestError`` 503: too many."""
+        """Starts an operation, unless it was started before; returns the answer of a trigger path. Raises ``RestError`` 503 when too many run."""
         self._forget_old()
         known = self._operations.get((kind, trigger_id)) if trigger_id is not None else None
         if known is not None:
@@ -68,7 +68,7 @@ class Operations:
         return self._operations.get((kind, trigger_id))
 
     async def close(self) -> None:
-        """Ends the operations: no client waits for them now."""
+        """Cancels all operations, since no client waits for them any longer."""
         tasks = [operation.task for operation in self._operations.values()]
         for task in tasks:
             task.cancel()

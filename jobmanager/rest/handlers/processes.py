@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class TaskManagerInspector(StackSampler, Protocol):
-    """``tidegate.jobmanager.service.task_managers.inspection.Inspector``."""
+    """Reads logs and threads of TaskManagers; implemented by ``tidegate.jobmanager.service.task_managers.inspection.Inspector``."""
 
     async def logs(self, address: str) -> Sequence[LogFile]: ...
     async def read_log(self, address: str, name: str) -> bytes: ...
@@ -72,7 +72,7 @@ class ProcessHandlers:
         )
 
     def _log_url(self, request: RestRequest) -> JsonObject:
-        """Whatever they are called (``GeneratedLogUrlHandler.java``)."""
+        """Answers the URL of a TaskManager's log for any id (``GeneratedLogUrlHandler.java``)."""
         return {"url": f"{request.base_url}/taskmanagers/{quote(request.parameters['taskmanagerid'])}/log"}
 
     def _address(self, request: RestRequest) -> str:
@@ -92,7 +92,7 @@ def _own(read: Callable[[], bytes]) -> Reply:
 
 
 async def _answered(answer: Awaitable[T]) -> T:
-    """Maps a missing file to 404, and a TaskManager that does not answer to an error that says so."""
+    """Maps a missing file to 404, and a TaskManager that does not answer to 503."""
     try:
         return await answer
     except StorageError as error:

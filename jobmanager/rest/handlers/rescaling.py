@@ -1,8 +1,8 @@
-"""The parallelism of a job that runs: within which bounds it is to be, and other bounds for it.
+"""The bounds of the parallelism of a running job: how to read and change them, and the rescale history.
 
     {<vertex id>: {"parallelism": {"lowerBound": 1, "upperBound": 4}}}
 
-A lower bound of -1 is 1, an upper one the max parallelism. Every job is asked and changed in this form, where Flink
+A lower bound of -1 is 1, an upper one the max parallelism. This works for every job, where Flink
 does it for those of its ``AdaptiveScheduler``.
 """
 
@@ -96,7 +96,9 @@ class RescalingHandlers:
         raise not_found(f"Could not find rescale details of specified rescaleUuid {rescale_id}.")
 
     def _rescales(self, request: RestRequest) -> Rescales:
-        """Also of a job without the adaptive scheduler, once another parallelism was asked for."""
+        """Returns the rescale history, also of a job without the adaptive scheduler, once another parallelism was requested. Raises
+        ``RestError`` 404.
+        """
         job = self._backend.job(request)
         if job.rescale_history is None:
             raise not_found(
@@ -107,7 +109,7 @@ class RescalingHandlers:
 
 
 def requirements(bounds: Bounds) -> JsonObject:
-    """In Flink's form (``JobResourceRequirementsBody``)."""
+    """Returns the bounds in Flink's form (``JobResourceRequirementsBody``)."""
     return {
         vertex_id: {"parallelism": {"lowerBound": both.lower, "upperBound": both.upper}}
         for vertex_id, both in bounds.items()

@@ -1,4 +1,4 @@
-"""Checkpoints, savepoints and stops that a user triggers, and the removal of savepoints: all of them operations that take time."""
+"""Triggers checkpoints, savepoints and stops, and disposes of savepoints: all of them asynchronous operations."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tidegate.model.options import CheckpointingOptions
 from tidegate.model.values import JsonObject
 
 _WAIT_MS = 60_000
-"""One round of waiting for the end of a snapshot."""
+"""How long one round of waiting for the end of a snapshot takes, in ms."""
 _NO_DIRECTORY = (
     "Config key [execution.checkpointing.savepoint-dir] is not set. Property [target-directory] must be provided."
 )
 
 
 class CheckpointType(Enum):
-    """What a trigger may ask for."""
+    """The types of checkpoint that a trigger may request."""
 
     CONFIGURED = "CONFIGURED"
     FULL = "FULL"
@@ -35,7 +35,7 @@ class CheckpointType(Enum):
 
 
 class SavepointFormat(Enum):
-    """There is one format here, which is both."""
+    """Flink's savepoint formats; here there is one format, which serves for both."""
 
     CANONICAL = "CANONICAL"
     NATIVE = "NATIVE"
@@ -77,7 +77,7 @@ class SnapshotHandlers:
         return self._savepoint(request, body, target, SnapshotType.SAVEPOINT, cancels=cancels)
 
     def _trigger_stop(self, request: RestRequest) -> JsonObject:
-        """Its status is that of a savepoint, and completed once the job is FINISHED. (Flink's names are other ones here.)"""
+        """Triggers a stop; its status is that of a savepoint. (Flink names the fields of this request differently.)"""
         body = request.json_object()
         kind = SnapshotType.TERMINATE if flag_of(body, "drain") else SnapshotType.SUSPEND
         return self._savepoint(request, body, text_of(body, "targetDirectory"), kind)
@@ -85,8 +85,11 @@ class SnapshotHandlers:
     def _savepoint(
         self, request: RestRequest, body: JsonObject, target: str | None, kind: SnapshotType, *, cancels: bool = False
     ) -> JsonObject:
-        """``cancels``: the job is canceled once it is taken, which Flink has deprecated: what another checkpoint commits
-        meanwhile comes again after a restore. A stop does not have that gap."""
+        """Triggers a savepoint.
+
+        ``cancels``: the job is canceled once the savepoint is complete, which Flink has deprecated: what another checkpoint commits
+        meanwhile comes again after a restore. A stop does not have that gap.
+        """
         job_id, directory = request.job_id(), target or None
         choice_of(body, "formatType", SavepointFormat, SavepointFormat.CANONICAL)
         if directory is None and self._has_no_directory(job_id):
@@ -103,7 +106,7 @@ class SnapshotHandlers:
         return self._operations.begin(f"savepoint-{job_id}", trigger_id, work)
 
     def _savepoint_status(self, request: RestRequest) -> JsonObject:
-        """Also of one that was triggered at an earlier JobManager and is not over."""
+        """Answers the status of a savepoint, also of one that was triggered at an earlier JobManager and is not over."""
         job_id, trigger_id = request.job_id(), request.hex_id("triggerid")
         kind, request_id = f"savepoint-{job_id}", hex_id(job_id, trigger_id)
 
@@ -143,7 +146,7 @@ class SnapshotHandlers:
         return operation.status(failure_key)
 
     def _has_no_directory(self, job_id: JobId) -> bool:
-        """Tells whether a job has no checkpoint directory; for an unknown job, the cluster's setting counts."""
+        """Tells whether a job has no savepoint directory; for an unknown job, the cluster's setting counts."""
         if self._backend.views.job(job_id) is None:
             return self._backend.configuration.get(CheckpointingOptions.SAVEPOINT_DIRECTORY) is None
         return not self._backend.has_savepoint_directory(job_id)
@@ -157,7 +160,7 @@ class SnapshotHandlers:
         is_full: bool = False,
         request_id: str = "",
     ) -> ReportSnapshot:
-        """Until it is over. Raises what made it fail."""
+        """Takes a snapshot and waits until it is over. Raises its error."""
         if self._backend.views.job(job_id) is None:
             raise UnknownJob(f"Could not find Flink job ({job_id})")
         target = None if directory is None else await self._backend.place_of_client(directory)
@@ -166,7 +169,7 @@ class SnapshotHandlers:
         return await self._end_of(job_id, begun.request_id)
 
     async def _end_of(self, job_id: JobId, request_id: str) -> ReportSnapshot:
-        """Raises what made it fail."""
+        """Waits until a snapshot is over. Raises its error."""
         while True:
             end = await self._backend.snapshots.end_of(job_id, request_id, _WAIT_MS)
             if end is not None:

@@ -1,4 +1,4 @@
-"""The rest of Flink's published list: paths that are known, and answered with an error that says what there is instead."""
+"""Paths of Flink's API that are not supported: they answer with an error that says what to use instead."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class UnsupportedRoutes:
 
 
 def _refusal(key: tuple[str, str], check: Callable[[RestRequest], object], error: RestError) -> Route:
-    """First what is wrong with the request itself, then that it would not be done anyway."""
+    """Creates a route that first checks the request and then refuses it with ``error``."""
 
     def refuse(request: RestRequest) -> NoReturn:
         check(request)

@@ -55,8 +55,9 @@ class VertexHandlers:
         )
 
     def _backpressure(self, request: RestRequest) -> JsonObject:
-        """Answers with nothing measured, which is no error, for a job that has ended, and for an unknown job or vertex
-        (``JobVertexBackPressureHandler.java``)."""
+        """Answers the backpressure of a vertex; "not measured", which is no error, for an ended or unknown job or vertex
+        (``JobVertexBackPressureHandler.java``).
+        """
         try:
             job, vertex = self._backend.vertex(request)
             return (
@@ -78,7 +79,7 @@ class VertexHandlers:
         return metrics.collection(metrics.vertex_metrics(self._backend.vertex(request)[1], self._backend), request)
 
     def _coordinator_metrics(self, request: RestRequest) -> list[JsonObject]:
-        """Operators have no part in the JobManager here."""
+        """Answers an empty list: operator coordinators have no metrics here."""
         self._backend.vertex(request)
         return []
 

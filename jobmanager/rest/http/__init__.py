@@ -1,1 +1,1 @@
-"""HTTP itself: requests, bodies, caches, time limits, and who may change something."""
+"""HTTP for the REST API: requests, bodies, timeouts, user admission and protection from foreign pages."""

@@ -1,4 +1,4 @@
-"""Who sends a request to the REST API, where a cluster has users, and whether that one may do it.
+"""Authenticates requests to the REST API when a cluster has users, and checks their roles.
 
 proxy that is trusted ─▶ Authorization: Bearer <token> ─▶ cookie of the dashboard ─▶ certificate of the client ─▶ 401; 403 for a role that is too small
 """
@@ -21,12 +21,15 @@ COOKIE = "tidegate-token"
 BROWSER_CHALLENGE = {
     "www-authenticate": 'Bearer realm="tidegate", Basic realm="tidegate (password: a token)", charset="UTF-8"'
 }
-"""By which a browser asks its user for a name and a password, for pages that have no sign-in of their own."""
+"""The headers by which a browser asks for a name and a password, for pages that have no sign-in of their own."""
 
 
 class RestAdmission:
-    """``takes_passwords``: a token may come as the password of whatever name, as browsers send it, which answer ``BROWSER_CHALLENGE``. They send it with each
-    request from then on, whichever page causes it, so a port that takes them changes nothing."""
+    """Authenticates and authorizes requests.
+
+    ``takes_passwords``: a token may come as the password of any user name, as browsers send it after ``BROWSER_CHALLENGE``. They send it with
+    each request from then on, whichever page causes it, so a port that takes them must change nothing.
+    """
 
     def __init__(
         self, admission: Admission, proxy: TrustedProxy | None = None, *, takes_passwords: bool = False
@@ -37,13 +40,15 @@ class RestAdmission:
     def of(
         admission: Admission | None, configuration: Configuration, *, takes_passwords: bool = False
     ) -> RestAdmission | None:
-        """``None``: there are no users. Raises ``ConfigurationError``."""
+        """Creates it as configured; ``None`` when there are no users. Raises ``ConfigurationError``."""
         proxy = TrustedProxy.of(configuration)
         return None if admission is None else RestAdmission(admission, proxy, takes_passwords=takes_passwords)
 
     def who(self, request: web.BaseRequest) -> User | None:
-        """The user; ``None`` where the request names none. Raises ``RestError`` 401 for a token that is not one and for headers of a proxy from another
-        caller, 403 for a user of the proxy without a role."""
+        """Returns the user of a request; ``None`` when it names none.
+
+        Raises ``RestError`` 401 for an invalid token and for proxy headers from another caller, 403 for a user of the proxy without a role.
+        """
         tls = request.get_extra_info("ssl_object")
         certificate = tls.getpeercert(binary_form=True) if tls is not None else None
         if self._proxy is not None:
@@ -65,11 +70,11 @@ class RestAdmission:
         return self._admission.users.get().of_certificate(certificate) if certificate else None
 
     def _token_in(self, header: str) -> str:
-        """Empty where there is none."""
+        """Returns the token of an ``Authorization`` header; empty when there is none."""
         return bearer_of(header) or (_password_in(header) if self._takes_passwords else "")
 
     def admit(self, request: web.BaseRequest, needed: Role) -> User:
-        """Raises ``RestError`` 401 or 403, which the audit log tells as well."""
+        """Returns the user of a request that has the needed role. Raises ``RestError`` 401 or 403, and writes that to the audit log."""
         user = None
         try:
             user = self.who(request)
@@ -87,7 +92,7 @@ class RestAdmission:
         return user
 
     def may(self, request: web.BaseRequest, needed: Role) -> bool:
-        """Whether it still may: users go while answers that take long are under way."""
+        """Tells whether the user of a long-running request still has the role: users can be removed meanwhile."""
         try:
             user = self.who(request)
         except RestError:
@@ -95,11 +100,11 @@ class RestAdmission:
         return user is not None and user.role.includes(needed)
 
     def tell(self, user: User, request: web.BaseRequest, status: int) -> None:
-        """A change that was asked for, and how it ended."""
+        """Writes a requested change and its outcome to the audit log."""
         self._tell(user, request, DONE if status < 400 else f"HTTP {status}")
 
     def signed_in(self, request: web.BaseRequest, token: str) -> User:
-        """Raises ``RestError`` 401."""
+        """Returns the user of a token, for a sign-in. Raises ``RestError`` 401."""
         user = self._admission.of_token(token)
         if user is None:
             self._tell(None, request, "refused: not a token")
@@ -112,7 +117,7 @@ class RestAdmission:
 
 
 def _password_in(header: str) -> str:
-    """Returns that of an ``Authorization`` header; empty for another scheme, and for what is no text of it (RFC 7617)."""
+    """Returns the password of an ``Authorization`` header; empty for another scheme or invalid text (RFC 7617)."""
     scheme, _, text = header.partition(" ")
     if scheme.lower() != "basic":
         return ""

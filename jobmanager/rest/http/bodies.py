@@ -1,4 +1,4 @@
-"""Bodies of requests: read whole, thrown away, or saved as a file; never more than is allowed, never longer than is waited."""
+"""Reads, discards or saves bodies of requests, with limits of size and time."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tidegate.jobmanager.rest.http.errors import RestError, bad_request
 
 MAX_BODY_BYTES = 1024 * 1024
 BODY_TIMEOUT_MS = 30_000
-"""Chosen, not measured: a slow client gets this long for a body of JSON."""
+"""How long a client may take to send a body of JSON, in ms. Chosen, not measured."""
 UPLOAD_TIMEOUT_MS = 300_000
-"""Chosen, not measured: a slow client gets this long for a program."""
+"""How long a client may take to upload a program, in ms. Chosen, not measured."""
 _CHUNK_BYTES = 256 * 1024
-"""Bounds the memory of an upload, however many there are."""
+"""How much of an upload is read at once, which bounds its memory."""
 
 
 async def read_body(request: web.Request) -> bytes:
-    """Raises ``RestError`` 413, 408, or 400 when the client has left."""
+    """Reads the body. Raises ``RestError`` 413, 408, or 400 when the client has disconnected."""
     try:
         async with asyncio.timeout(BODY_TIMEOUT_MS / 1000):
             return await request.read()
@@ -35,7 +35,7 @@ async def read_body(request: web.Request) -> bytes:
 
 
 async def drain(request: web.Request, max_bytes: int) -> None:
-    """Take all of it and keep nothing, so that a client that reads no answer before it has sent everything gets one."""
+    """Reads and discards the body, for a client that reads no answer before it has sent everything. Raises ``RestError`` 413, 408 or 400."""
     left = max_bytes
     try:
         async with asyncio.timeout(UPLOAD_TIMEOUT_MS / 1000):
@@ -56,7 +56,7 @@ class Upload:
         self._request = request
 
     async def save(self, path: Path, max_bytes: int) -> str:
-        """Write it there; the name that the client gave it, without directories. Raises ``RestError`` 400, 408 or 413."""
+        """Saves the file at ``path``; returns the client's name for it, without directories. Raises ``RestError`` 400, 408 or 413."""
         if not self._request.content_type.startswith("multipart/"):
             raise bad_request("Exactly 1 file must be sent, received 0: post it as multipart/form-data.")
         try:
@@ -90,7 +90,7 @@ class Upload:
 
 @contextmanager
 def _place(path: Path | None) -> Iterator[Callable[[bytes], object]]:
-    """Where a part goes: into a file, or nowhere."""
+    """Yields a function that writes to the file, or discards when ``path`` is ``None``."""
     if path is None:
         yield len
         return
@@ -103,7 +103,7 @@ def too_large(max_bytes: int) -> RestError:
 
 
 def _broke_off() -> RestError:
-    """The client is gone, and reads no answer."""
+    """Returns the error for a client that has disconnected; it is never read."""
     return bad_request("The request broke off.")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class RestError(Exception):
-    """An answer with this HTTP status; each message is one element of ``errors``."""
+    """An error answer with this HTTP status; each message is one element of ``errors``."""
 
     def __init__(self, status: int, *messages: str) -> None:
         super().__init__(*messages)
@@ -21,12 +21,12 @@ def not_found(message: str) -> RestError:
 
 
 def server_side(message: str) -> RestError:
-    """Where Flink lets an exception through: 500 with two elements."""
+    """Returns Flink's answer for an unhandled exception: 500 with two elements."""
     return RestError(
         500, "Internal server error.", f"<Exception on server side:\n{message}\nEnd of exception on server side>"
     )
 
 
 def not_available(what: str) -> RestError:
-    """A path of Flink's that nothing here can answer truly."""
+    """Returns 501 for a path of Flink's API that is not supported here."""
     return RestError(501, f"tidegate does not have this: {what}")

@@ -1,4 +1,4 @@
-"""Which requests to an HTTP endpoint are served: those of tools and of its own pages, never those of a foreign page in the user's browser.
+"""Refuses requests of foreign web pages: only tools and this endpoint's own pages are served.
 
 A foreign page can make a browser send requests here (posts, images, frames), or give our address a name of its own (DNS rebinding). What a browser
 tells about them, and no page can change:
@@ -30,13 +30,13 @@ _BROWSERS = "Mozilla/"
 
 
 class OriginGuard:
-    """``names``: hosts under which this endpoint is reached, beside addresses and ``localhost``."""
+    """Checks the origin of requests. ``names``: hosts under which this endpoint is reached, besides addresses and ``localhost``."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = _LOOPBACK | {name.lower() for name in names if name}
 
     def check_host(self, headers: Mapping[str, str]) -> None:
-        """Raises ``RestError`` 403 for a request under a name that is not ours."""
+        """Raises ``RestError`` 403 for a request under a host name that is not ours."""
         host = headers.get("Host", "")
         if not self._is_ours(_host_of(f"//{host}")):
             raise RestError(
@@ -80,7 +80,7 @@ class OriginGuard:
 
 
 def own_names(configuration: Configuration) -> tuple[str, ...]:
-    """Names of the endpoint, beside addresses and ``localhost``."""
+    """Returns the configured host names of the endpoint, besides addresses and ``localhost``."""
     option = configuration.get
     names = (
         option(RestOptions.BIND_ADDRESS),
@@ -93,7 +93,7 @@ def own_names(configuration: Configuration) -> tuple[str, ...]:
 
 
 def allowed_origin(configuration: Configuration) -> dict[str, str]:
-    """The header by which foreign pages may read answers, where one is allowed to."""
+    """Returns the header by which the configured foreign page may read answers; empty when there is none."""
     origin = configuration.get(RestOptions.ALLOW_ORIGIN)
     return {"access-control-allow-origin": origin} if origin else {}
 

@@ -1,4 +1,4 @@
-"""Answers other users of the machine with 403, on an HTTP port at loopback that asks for no token."""
+"""Refuses other users of the machine with 403, on an HTTP port at loopback that requires no token."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ def own_user_alone(
     has_https: bool = True,
     local_users: LocalUsers | None = None,
 ) -> list[Middleware]:
-    """Returns what an application of a port at ``host`` looks at first: nothing where it asks users for tokens or clients for certificates, where
-    ``tidegate.security.insecure`` lets all users of the machine in, and where the kernel does not tell users. ``has_https``: whether the port has it where
-    the REST port has it."""
+    """Returns middlewares that refuse other users of the machine, for a port at ``host``.
+
+    Empty when the port requires tokens or client certificates, when ``tidegate.security.insecure`` lets all users of the machine in, and when
+    the kernel does not tell users. ``has_https``: whether the port has HTTPS when the REST port has it.
+    """
     option = configuration.get
     of_rest = option(SecurityOptions.REST_ENABLED) and option(SecurityOptions.REST_AUTHENTICATION_ENABLED)
     if asks_users or (has_https and of_rest):

@@ -1,4 +1,4 @@
-"""One request as the handlers see it: path parameters, query, JSON body. All texts are checked here; a bad one is 400."""
+"""One request as handlers see it: path parameters, query, JSON body. All texts are checked here; a bad one is 400."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ from tidegate.model.values import Json, JsonObject
 E = TypeVar("E", bound=Enum)
 
 _NUMBER_DIGITS = 18
-"""As many as always fit Java's long."""
+"""The most digits of a number: as many as always fit Java's long."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestRequest:
-    """``base_url``: scheme and host under which the client reached us. ``query``: the first value of each name.
-    ``upload``: of routes that take a file, which then have no ``body``."""
+    """A parsed request.
+
+    ``base_url``: scheme and host under which the client reached us. ``query``: the first value of each name.
+    ``upload``: of routes that take a file, which then have no ``body``.
+    """
 
     method: str
     path: str
@@ -42,14 +45,14 @@ class RestRequest:
         return VertexId(self.hex_id("vertexid"))
 
     def hex_id(self, name: str) -> str:
-        """Any id of 32 hex digits."""
+        """Returns a path parameter that is an id of 32 hex digits. Raises ``RestError`` 400."""
         try:
             return str(parse_job_id(self.parameters[name]))
         except ValueError:
             raise bad_request(_bad_parameter(name, self.parameters[name], "32 hex digits")) from None
 
     def number(self, name: str) -> int:
-        """A path parameter that counts from 0. What is below is no mistake of writing: there is just nothing with that number."""
+        """Returns a path parameter that is a number. A negative one is no syntax error: nothing has that number."""
         text = self.parameters[name]
         if _is_number(text.removeprefix("-")):
             return int(text)
@@ -76,12 +79,12 @@ class RestRequest:
         return int(numbers[0])
 
     def listed(self, name: str) -> list[str] | None:
-        """A query parameter with commas; ``None`` when it is not there, or empty."""
+        """Returns a query parameter split at commas; ``None`` when it is absent or empty."""
         text = self.query.get(name, "")
         return [part for part in text.split(",") if part] or None
 
     def json_object(self) -> JsonObject:
-        """The body; an empty one is ``{}``. Unknown fields are ignored, as by Flink."""
+        """Returns the body as a JSON object; an empty body is ``{}``. Raises ``RestError`` 400. Unknown fields are ignored, as by Flink."""
         if not self.body.strip():
             return {}
         try:
@@ -102,12 +105,12 @@ def is_job_id(text: str) -> bool:
 
 
 def bad_query(name: str, text: str, expected: str) -> RestError:
-    """400: what a query parameter has to be."""
+    """Returns a 400 that says what a query parameter has to be."""
     return bad_request(f"Cannot resolve query parameter ({name}) from value {text!r}: expected {expected}.")
 
 
 def text_of(body: Mapping[str, Json], name: str) -> str | None:
-    """A field that is a text or ``null``."""
+    """Returns a field that is a text or ``null``. Raises ``RestError`` 400."""
     value = body.get(name)
     if value is not None and not isinstance(value, str):
         raise bad_request(f"Request did not match expected format: {name} has to be a text.")
@@ -115,7 +118,7 @@ def text_of(body: Mapping[str, Json], name: str) -> str | None:
 
 
 def flag_of(body: Mapping[str, Json], name: str) -> bool:
-    """A field that is ``true``, ``false``, one of both as a text, or ``null``, which is ``false``."""
+    """Returns a boolean field; it may be given as a text, ``null`` is ``False``. Raises ``RestError`` 400."""
     value = body.get(name)
     if value in ("true", "false"):
         return bool(value == "true")
@@ -125,7 +128,7 @@ def flag_of(body: Mapping[str, Json], name: str) -> bool:
 
 
 def choice_of(body: Mapping[str, Json], name: str, kind: type[E], default: E) -> E:
-    """A field that is one of an enumeration's names."""
+    """Returns a field that is one of an enumeration's names. Raises ``RestError`` 400."""
     text = text_of(body, name)
     if text is None:
         return default
@@ -137,7 +140,7 @@ def choice_of(body: Mapping[str, Json], name: str, kind: type[E], default: E) ->
 
 
 def trigger_id_of(body: Mapping[str, Json]) -> str | None:
-    """A client's own ``triggerId``."""
+    """Returns the ``triggerId`` that a client chose, if any. Raises ``RestError`` 400."""
     text = text_of(body, "triggerId")
     if text is None:
         return None
@@ -148,7 +151,7 @@ def trigger_id_of(body: Mapping[str, Json]) -> str | None:
 
 
 def subtask_ranges(request: RestRequest, name: str, parallelism: int) -> list[int]:
-    """``1,3,5-9``: indices of subtasks that exist; not given: all."""
+    """Returns the existing subtask indices of a parameter such as ``1,3,5-9``; all when it is absent. Raises ``RestError`` 400."""
     parts = request.listed(name)
     if parts is None:
         return list(range(parallelism))

@@ -1,9 +1,9 @@
-"""Clients that send or read so slowly that only the connection is left of them: each is given up after a while.
+"""Timeouts for clients that send or read too slowly.
 
     connection ─▶ request line and headers ─▶ body ─▶ answer ─▶ idle ─▶ ...
                   ╰─── HEADERS_TIMEOUT_MS ──╯  bodies.py  ╰ SEND_TIMEOUT_MS   ╰ HEADERS_TIMEOUT_MS again
 
-The time for the headers runs from the connection, or from the answer before, whatever trickles in meanwhile; so an idle
+The time for the headers runs from the connection, or from the last answer, whatever arrives meanwhile; so an idle
 connection ends with it too.
 """
 
@@ -18,17 +18,21 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http_exceptions import HttpProcessingError
 
 HEADERS_TIMEOUT_MS = 120_000
-"""More than the minute for which proxies keep an idle connection, so that they close it first."""
+"""How long a client may take to send the headers, in ms: more than the minute for which proxies keep an idle connection,
+so that they close it first.
+"""
 SEND_TIMEOUT_MS = 60_000
-"""For a whole answer to be taken by the client, or by buffers on the way."""
+"""How long a client may take to read a whole answer, in ms; buffers on the way count as read."""
 
 SMALL_BYTES = 32 << 10
-"""Less than a connection's buffer holds before who writes must wait (64 KiB)."""
+"""Answers up to this size fit a connection's buffer (64 KiB) and need no timeout."""
 
 
 def runner_of(application: web.Application, *, shutdown_s: float = 60.0) -> web.AppRunner:
-    """A server of the application that does not wait for headers without end, and does not say which library it is made of.
-    ``shutdown_s``: how long answers that are under way may take when it ends."""
+    """Returns a server of the application with timeouts and without a ``Server`` header.
+
+    ``shutdown_s``: how long answers in progress may take when it ends.
+    """
     application.on_response_prepare.append(_drop_server_header)
     return web.AppRunner(
         application,
@@ -40,13 +44,12 @@ def runner_of(application: web.Application, *, shutdown_s: float = 60.0) -> web.
 
 
 async def _drop_server_header(_: web.Request, response: web.StreamResponse) -> None:
-    """Flink sends no such header either, and who looks for a library with a known hole learns nothing."""
+    """Removes the ``Server`` header, as Flink sends none; it would tell attackers which library is used."""
     response.headers.popall(hdrs.SERVER, None)
 
 
 def _in_one_line(record: logging.LogRecord) -> bool:
-    """A request that is no HTTP, or whose body cannot be decoded, is the client's fault and has been answered: one line,
-    without our stack trace."""
+    """Shortens the log of a malformed request, which has been answered, to one line without a stack trace."""
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, HttpProcessingError | web.RequestPayloadError):
         text = error.message.splitlines()[0] if isinstance(error, HttpProcessingError) else " ".join(str(error).split())
@@ -65,14 +68,14 @@ class Response(web.Response):
     _is_taken_at_once = False
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
-        """A small answer on a connection where nothing waits goes into the buffer: no time needs to be kept (5 % of an answer's cost)."""
+        """Skips the timeout for a small answer on a connection where nothing waits (5 % of an answer's cost)."""
         transport = request.transport
         waiting = transport.get_write_buffer_size() if transport is not None else 0
         self._is_taken_at_once = waiting == 0 and isinstance(self.body, bytes) and len(self.body) <= SMALL_BYTES
         return await super().prepare(request)
 
     async def write_eof(self, *arguments: Any, **options: Any) -> None:
-        """Raises ``ConnectionResetError``, on which the server closes the connection."""
+        """Sends the rest of the answer. Raises ``ConnectionResetError`` after the timeout, on which the server closes the connection."""
         if self._is_taken_at_once:
             return await super().write_eof(*arguments, **options)
         try:

@@ -1,9 +1,10 @@
-"""Answers take turns with everything else that the JobManager's loop does, so that checkpoints come first where the processor does not do for both.
+"""Limits the share of the JobManager's loop that answers take, so that checkpoints come first when the processor is busy.
 
     request ─▶ waits for those before it ─▶ waits PAUSE_FACTOR times what the answer before took ─▶ is answered
 
-A loop handles in turn whatever is ready: with more requests than it can answer they stand in front of each acknowledgement, and again
-in front of each of its further steps. So no answer follows another at once; and where requests wait long for their turn, which says that more is asked than the
+A loop handles in turn whatever is ready: with more requests than it can answer they would delay each acknowledgement, and each of its
+further steps.
+So no answer follows another at once; and when requests wait long for their turn, which shows that more is asked than the
 processor can answer, twelve parts of thirteen are for control.
 """
 
@@ -15,18 +16,21 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 
 PAUSE_FACTOR = 1.0
-"""Half of the loop is left for control. It is hardly noticed: an answer takes a millisecond or less."""
+"""The pause after an answer, as a multiple of its time: half of the loop is left for control. An answer takes a millisecond or less."""
 PRESSED_FACTOR = 12.0
-"""An answer costs three times as much outside of what is measured here. With 100 requests a second and 3 % of a processor, four times as many
-checkpoints were completed with 12 as without a pause, and two and a half times as many with 4 (docs/benchmarks.md)."""
+"""The pause after an answer when requests wait long.
+
+An answer costs three times as much outside of what is measured here. With 100 requests a second and 3 % of a processor, four times as many
+checkpoints were completed with 12 as without a pause, and two and a half times as many with 4 (docs/benchmarks.md).
+"""
 WAITED_S = 0.25
-"""Longer than the last of a hundred requests at once waits on a free processor."""
+"""From this wait on ``PRESSED_FACTOR`` applies: longer than the last of a hundred simultaneous requests waits on a free processor."""
 REMEMBERED_S = 5.0
-"""Chosen, not measured: some intervals of checkpoints."""
+"""How long ``PRESSED_FACTOR`` applies after a long wait. Chosen, not measured: some intervals of checkpoints."""
 
 
 class Turns:
-    """The queue of one loop. ``clock_s`` never goes back."""
+    """The queue of answers of one loop. ``clock_s`` never decreases."""
 
     def __init__(
         self,
@@ -40,7 +44,7 @@ class Turns:
         self._pressed_until_s = float("-inf")
 
     async def wait(self) -> None:
-        """Returns when this one may be answered; those that came before it have been, up to where they wait for something."""
+        """Waits until this request may be answered: those before it have been, except where they wait for something."""
         came_s = self._clock_s()
         async with self._queue:  # first come, first served
             left_s = self._free_at_s - self._clock_s()
@@ -52,7 +56,7 @@ class Turns:
 
     @contextlib.contextmanager
     def work(self) -> Iterator[None]:
-        """A part of an answer in which nothing is waited for."""
+        """Measures a part of an answer that does not wait for anything, while the block runs."""
         began_s = self._clock_s()
         try:
             yield

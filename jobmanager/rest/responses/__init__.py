@@ -1,1 +1,1 @@
-"""Views as Flink's JSON."""
+"""Converts views to the JSON of Flink's REST API."""

@@ -1,4 +1,4 @@
-"""Views of checkpoints as Flink's JSON: the list with its summary, one checkpoint, and the configuration."""
+"""Checkpoints as Flink's JSON: the list with its summary, one checkpoint, and the configuration."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from tidegate.model.stats_summary import StatsSummary
 from tidegate.model.values import JsonObject
 
 INTERVAL_OFF_MS = 2**63 - 1
-"""``interval`` when there are no periodic checkpoints."""
+"""The ``interval`` of a job without periodic checkpoints."""
 _BACKEND_NAMES = {
     StateBackendKind.HASHMAP: "HashMapStateBackend",
     StateBackendKind.ROCKSDB: "EmbeddedRocksDBStateBackend",
     StateBackendKind.FORST: "ForStStateBackend",
 }
 _CHANGELOG_MATERIALIZATION_MS = 600_000
-"""Flink's default of ``state.changelog.periodic-materialize.interval``."""
+"""Flink's default of ``state.changelog.periodic-materialize.interval``, in ms."""
 _AT_LEAST_ONCE = "at_least_once"
-"""What Flink says of a job without periodic checkpoints, too."""
+"""The mode that Flink also reports for a job without periodic checkpoints."""
 
 
 def checkpoints_answer(view: CheckpointsView) -> JsonObject:
-    """``/jobs/:jobid/checkpoints``. The summary is over all completed ones, as in Flink."""
+    """Answers ``/jobs/:jobid/checkpoints``. The summary covers all completed checkpoints, as in Flink."""
     return {
         "counts": {
             "restored": view.restored,
@@ -54,13 +54,13 @@ def checkpoints_answer(view: CheckpointsView) -> JsonObject:
 
 
 def checkpoint_details(view: CheckpointView, vertices: Iterable[VertexView]) -> JsonObject:
-    """One checkpoint with a part for every vertex of the job, as Flink's dashboard needs it."""
+    """Returns one checkpoint with a part for every vertex of the job, as Flink's dashboard needs it."""
     item = checkpoint_item(view)
     return {**item, "tasks": {vertex.vertex_id: vertex_part(view, vertex) for vertex in vertices}}
 
 
 def vertex_details(view: CheckpointView, vertex: VertexView) -> JsonObject:
-    """One checkpoint of one vertex, subtask by subtask."""
+    """Returns one checkpoint of one vertex, subtask by subtask."""
     acknowledged = _of_vertex(view, vertex)
     return {
         **vertex_part(view, vertex),
@@ -90,7 +90,7 @@ def vertex_part(view: CheckpointView, vertex: VertexView) -> JsonObject:
 
 
 def checkpoint_item(view: CheckpointView) -> JsonObject:
-    """One checkpoint as in the history list."""
+    """Returns one checkpoint as in the history list."""
     totals = view.totals
     item: JsonObject = {
         "className": view.status.lower(),
@@ -121,7 +121,7 @@ def checkpoint_item(view: CheckpointView) -> JsonObject:
 
 
 def checkpoint_config(job: JobView) -> JsonObject:
-    """``/jobs/:jobid/checkpoints/config``."""
+    """Answers ``/jobs/:jobid/checkpoints/config``."""
     settings = job_settings(job.configuration).checkpoints
     configuration = Configuration.from_strings(job.configuration)
     in_files = configuration.get(CheckpointingOptions.DIRECTORY) is not None
@@ -148,7 +148,7 @@ def checkpoint_config(job: JobView) -> JsonObject:
 
 
 def find_checkpoint(view: CheckpointsView, checkpoint_id: int) -> CheckpointView | None:
-    """In the history, or one of those that outlive it: the latest, the slowest, the last failed."""
+    """Finds a checkpoint in the history or among those kept beyond it: the latest, the slowest, the last failed."""
     latest = (view.last_completed, view.last_savepoint, view.last_failed)
     everything = (*view.history, *latest, *view.beyond)
     return next((c for c in everything if c is not None and c.checkpoint_id == checkpoint_id), None)
@@ -190,7 +190,7 @@ def _subtask(view: CheckpointView, index: int, subtask: SubtaskCheckpointView | 
 
 
 def _summary(view: CheckpointsView) -> JsonObject:
-    """Nothing is buffered while barriers are aligned, as in Flink: zeros, as often as there are samples."""
+    """Returns the summary of all completed checkpoints. Alignment buffers nothing, as in Flink: zeros, as many as there are samples."""
     found = view.summary
     buffered = StatsSummary(found.state_size.count, ranks=(0.0,) * len(found.state_size.ranks))
     return {

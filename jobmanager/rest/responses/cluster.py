@@ -1,4 +1,4 @@
-"""Views of the cluster as Flink's JSON: overview, configuration, TaskManagers, applications."""
+"""The cluster as Flink's JSON: overview, configuration, TaskManagers, applications."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tidegate.model.values import JsonObject
 from tidegate.wire.versions import VERSION
 
 FLINK_VERSION = "2.3.0"
-"""The Flink whose REST API this is; clients choose their behaviour by it."""
+"""The version of Flink whose REST API this is; clients choose their behaviour by it."""
 NOT_KNOWN = -1
 _APPLICATION_STATES = {
     JobState.FAILING: "FAILING",
@@ -41,11 +41,11 @@ _NETTY_METRICS = (
     "nettyShuffleMemoryAvailable", "nettyShuffleMemoryUsed", "nettyShuffleMemoryTotal",
 )  # fmt: skip
 _LONG_NAMES = {"UTC": "Coordinated Universal Time"}
-"""Java has one for each zone, the system has short ones only."""
+"""Java's long names of time zones, by the system's short ones."""
 _COLLECTOR = "Status.JVM.GarbageCollector."
 
 Figures = Mapping[str, float]
-"""What a TaskManager process measured of itself; empty before its first report."""
+"""The metrics of a TaskManager process, by name; empty before its first report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class AssignedTasks:
 
 
 def dashboard_config(configuration: Configuration, now_ms: int) -> JsonObject:
-    """The zone is the server's, as in Flink."""
+    """Answers ``/config``; the time zone is the server's, as in Flink."""
     moment = datetime.fromtimestamp(now_ms / 1000, UTC).astimezone()
     name, offset = moment.tzname() or "UTC", moment.utcoffset()
     return {
@@ -74,7 +74,7 @@ def dashboard_config(configuration: Configuration, now_ms: int) -> JsonObject:
 
 
 def overview(cluster: ClusterView, jobs: Sequence[JobView], archived: Sequence[JsonObject] = ()) -> JsonObject:
-    """``archived``: items of jobs that are over, and that only the archive knows."""
+    """Answers ``/overview``. ``archived``: items of ended jobs that are only in the archive."""
     states = Counter([job.state.value for job in jobs] + [str(item["state"]) for item in archived])
     return {
         "taskmanagers": len(cluster.task_managers),
@@ -90,7 +90,7 @@ def overview(cluster: ClusterView, jobs: Sequence[JobView], archived: Sequence[J
 
 
 def workers(cluster: ClusterView, jobs: Sequence[JobView]) -> JsonObject:
-    """TaskManagers that this JobManager started or is about to, and the jobs that wait for slots. Flink's API has no such path."""
+    """Answers ``/workers``: TaskManagers that this JobManager started or is about to, and jobs that wait for slots. Flink's API has no such path."""
     return {
         "workers": [
             {"id": worker.worker_id, "state": worker.state, "since": worker.since_ms, "reason": worker.reason}
@@ -110,14 +110,14 @@ def workers(cluster: ClusterView, jobs: Sequence[JobView]) -> JsonObject:
 
 
 def configuration_entries(configuration: Configuration) -> list[JsonObject]:
-    """What is set, with the values of passwords and the like hidden."""
+    """Returns the options that are set, with sensitive values hidden."""
     return [
         {"key": key, "value": HIDDEN if is_sensitive(key) else text} for key, text in configuration.to_strings().items()
     ]
 
 
 def environment() -> JsonObject:
-    """The process, in the words that Flink has for a JVM."""
+    """Describes the process in the fields that Flink has for a JVM."""
     return {
         "jvm": {
             "version": f"{platform.python_implementation()} {platform.python_version()}",
@@ -149,7 +149,7 @@ def application_details(job: JobView, now_ms: int) -> JsonObject:
 
 
 def application_exceptions(job: JobView) -> JsonObject:
-    """Why the application failed: what the job died of, or had last when it was canceled."""
+    """Returns why the application failed: the failure that ended the job, or its last one when it was canceled."""
     entries = []
     if job.state in (JobState.FAILED, JobState.CANCELED) and job.failures:
         failure = job.failures[-1]
@@ -172,7 +172,7 @@ def _application_state(job: JobView) -> str:
 
 
 def assigned_tasks(jobs: Sequence[JobView]) -> AssignedTasks:
-    """Tasks that are not over, by TaskManager and by slot."""
+    """Counts the tasks that are not terminal, by TaskManager and by slot."""
     attempts = [
         subtask.current
         for job in jobs
@@ -184,7 +184,7 @@ def assigned_tasks(jobs: Sequence[JobView]) -> AssignedTasks:
 
 
 def task_manager_item(view: TaskManagerView, tasks: AssignedTasks, figures: Figures) -> JsonObject:
-    """One TaskManager. Of the parts that Flink divides memory into, those that are not here are ``null`` or -1."""
+    """Returns one TaskManager. Parts of Flink's memory model that do not exist here are ``null`` or -1."""
     free = sum(slot.allocation_id is None for slot in view.slots)
     managed = _bytes(figures, "Status.Flink.Memory.Managed.Total")
     return {
@@ -209,7 +209,7 @@ def task_manager_item(view: TaskManagerView, tasks: AssignedTasks, figures: Figu
 
 
 def task_manager_details(view: TaskManagerView, tasks: AssignedTasks, figures: Figures) -> JsonObject:
-    """With its slots in use, and the memory of its JVM, which is that of Spark."""
+    """Returns one TaskManager with its used slots and the memory of its JVM, which is Spark's."""
     managed = _bytes(figures, "Status.Flink.Memory.Managed.Total")
     slots = [
         {
@@ -226,8 +226,11 @@ def task_manager_details(view: TaskManagerView, tasks: AssignedTasks, figures: F
 
 
 def _memory(process_bytes: int, figures: Figures) -> JsonObject:
-    """``taskmanager.memory.process.size`` is what all subtasks have together: a managed part, one for data in flight, and the rest,
-    which stands as ``taskHeap``; ``None`` where nothing is bounded. The JVM, which is Spark's, comes on top of it (``framework...``, ``jvm...``)."""
+    """Returns a TaskManager's memory by the parts of Flink's model.
+
+    ``taskmanager.memory.process.size`` is the memory of all subtasks together: managed, network, and the rest as ``taskHeap``; ``None`` when it is
+    unlimited. The JVM, which is Spark's, comes in addition (``framework...``, ``jvm...``).
+    """
     managed = _bytes(figures, "Status.Flink.Memory.Managed.Total")
     network = (_bytes(figures, "Status.Flink.Memory.Network.Total") or None) if process_bytes else None
     rest = None if managed is None or network is None else max(0, process_bytes - managed - network)
@@ -262,7 +265,9 @@ def _bytes(figures: Figures, name: str) -> int | None:
 
 
 def _resource(slots: int, of: int, managed_bytes: int | None) -> JsonObject:
-    """As Flink counts by default: one core a slot, equal shares of managed memory (MiB). The rest is not known here."""
+    """Returns the resources of slots as Flink counts by default: one core a slot, equal shares of managed memory (MiB). Other parts are
+    unknown here.
+    """
     managed = NOT_KNOWN if managed_bytes is None else managed_bytes * slots // max(1, of) >> 20
     return {
         "cpuCores": float(slots),

@@ -1,10 +1,10 @@
-"""Failures of a job as Flink's JSON, newest first.
+"""The exceptions of a job as Flink's JSON, newest first.
 
-A failure that the job lived through is an entry with its task. The one that it died of is, as in Flink, reported by an entry of
+A failure that restarted the job is an entry with its task. The one that failed it is, as in Flink, reported by an entry of
 the scheduler, without a task ("Recovery is suppressed by ..."), with the task's failure under ``concurrentExceptions``
 (``RootExceptionHistoryEntry.fromGlobalFailure``).
 
-A task that was killed because it did not end when it was cancelled is an entry as well: it says why, and where its function stood.
+A task that was killed because it did not end when it was cancelled is an entry as well, which says why, and where its function stood.
 In Flink its TaskManager would be lost instead.
 """
 
@@ -32,7 +32,10 @@ def exceptions(
     endpoints: Mapping[TaskManagerId, str] = _NONE,
     faults: Sequence[JsonObject] = (),
 ) -> JsonObject:
-    """Failures here have no labels, so that a filter by label leaves none. ``faults``: those made on purpose, oldest first."""
+    """Returns the exception history in Flink's form. ``faults``: injected ones, oldest first.
+
+    Failures have no labels here, so a label filter leaves none.
+    """
     entries = [] if label_filter else list(_entries(job, endpoints))
     if not label_filter:
         beside = (*_killed(job, _places(job), endpoints), *faults)
@@ -41,7 +44,7 @@ def exceptions(
 
 
 def failures(job: JobView, maximum: int, faults: Sequence[JsonObject] = ()) -> JsonObject:
-    """Returns the failures for people: every entry says what failed where, the last one too."""
+    """Returns the failures for the page: every entry says what failed where, the last one too."""
     places = _places(job)
     failed = [_entry(failure, places, _NONE) for failure in reversed(job.failures)]
     entries = _with(failed, (*_killed(job, places, _NONE), *faults))
@@ -49,12 +52,12 @@ def failures(job: JobView, maximum: int, faults: Sequence[JsonObject] = ()) -> J
 
 
 def _with(entries: list[JsonObject], beside: Sequence[JsonObject]) -> list[JsonObject]:
-    """Newest first; of one moment a failure stands before the fault that it came from."""
+    """Merges entries, newest first; a failure comes before the injected fault of the same time."""
     return sorted([*entries, *reversed(beside)], key=lambda entry: -int(entry["timestamp"])) if beside else entries
 
 
 def _killed(job: JobView, places: _Places, endpoints: Mapping[TaskManagerId, str]) -> Iterator[JsonObject]:
-    """Those that were cancelled and did not end by themselves. What they were cancelled for is a failure or a request of its own."""
+    """Yields tasks that were cancelled and had to be killed. The reason of the cancellation is an entry of its own."""
     for attempt, (_, view) in places.items():
         if view.state is ExecutionState.CANCELED and view.failure is not None:
             yield _entry(FailureView(view.end_ms or 0, view.failure, attempt), places, endpoints)
@@ -114,7 +117,7 @@ def _places(job: JobView) -> _Places:
 
 
 def _strategy(settings: RestartSettings) -> str:
-    """As each of Flink's strategies calls itself."""
+    """Returns the restart strategy as Flink's prints itself."""
     match settings.strategy:
         case RestartStrategyType.NONE:
             return "NoRestartBackoffTimeStrategy"

@@ -1,4 +1,4 @@
-"""Faults on purpose as JSON: those of ``/faults``, and as entries among the exceptions of a job."""
+"""Injected faults as JSON: those of ``/faults``, and as entries among the exceptions of a job."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def fault_item(fault: MadeFault, made: Sequence[MadeFault], jobs: Mapping[JobId,
 
 
 def fault_entries(desk: FaultDesk | None, job: JobView) -> list[JsonObject]:
-    """Entries of the exception history, oldest first: a failure that was made on purpose stands behind its cause."""
+    """Returns injected faults as entries of the exception history, oldest first."""
     made = [] if desk is None else [fault for fault in desk.made() if job.job_id in fault.job_ids]
     return [
         {

@@ -1,6 +1,6 @@
-"""A failure as Flink's clients read it: an object with a Java-serialised ``SerializedThrowable`` inside.
+"""Failures for Flink's Java clients: JSON with a Java-serialized ``SerializedThrowable``.
 
-Only the frame is Java's: the exception within stays ``null``, so that no class of a user is needed to read it. The layout
+The exception within it is ``null``, so that no class of a user is needed to read it. The layout
 is that of the Java Object Serialization Specification (section 6.4) for ``org.apache.flink.util.SerializedThrowable``.
 """
 
@@ -16,11 +16,11 @@ _STREAM = b"\xac\xed\x00\x05"
 _OBJECT, _CLASS, _STRING, _LONG_STRING, _END, _NULL = b"\x73", b"\x72", b"\x74", b"\x7c", b"\x78", b"\x70"
 _SERIALIZABLE, _WITH_WRITE_OBJECT = b"\x02", b"\x03"
 _SHORT_STRING_MAX = 65_535
-"""Java's serialization has the length of a short text in two bytes."""
+"""The longest text, in bytes, whose length Java's serialization writes in two bytes."""
 
 
 def failure_cause(error: ErrorInfo) -> JsonObject:
-    """The value of ``failure-cause``, which Flink's command prints."""
+    """Returns the value of ``failure-cause``, which Flink's command prints."""
     name, text = exception_name(error), stack_trace(error)
     return {
         "class": name,
@@ -30,13 +30,13 @@ def failure_cause(error: ErrorInfo) -> JsonObject:
 
 
 def exception_name(error: ErrorInfo) -> str:
-    """The class of the tree in ``tidegate.model.errors``."""
+    """Returns the qualified name of the exception's class (``tidegate.model.errors``)."""
     kind = type(error.to_exception())
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def stack_trace(error: ErrorInfo) -> str:
-    """What a page shows of it: the message first, then the traceback, if there is one."""
+    """Returns an error as text: the message first, then the traceback, if there is one."""
     head = f"{exception_name(error)}: {error.message}"
     where = f"\n\tat {error.origin}" if error.origin else ""
     return f"{head}{where}\n{error.details}" if error.details else head + where
@@ -65,7 +65,7 @@ _THROWABLE_FIELDS = (
 
 
 def _class(name: str, uid: int, flags: bytes, fields: tuple[tuple[bytes, str, str], ...]) -> bytes:
-    """A class descriptor up to where the descriptor of its super class follows."""
+    """Encodes a class descriptor, up to the descriptor of its super class."""
     described = b"".join(kind + _utf(field) + _string(signature) for kind, field, signature in fields)
     return _CLASS + _utf(name) + struct.pack(">QB", uid, flags[0]) + struct.pack(">H", len(fields)) + described + _END
 
@@ -83,7 +83,7 @@ def _utf(text: str) -> bytes:
 
 
 def _modified_utf8(text: str) -> bytes:
-    """Java's: NUL takes two bytes, and what lies beyond 16 bits is a pair of surrogates, three bytes each."""
+    """Encodes text in Java's modified UTF-8: NUL takes two bytes, and characters beyond 16 bits are pairs of surrogates, three bytes each."""
     units = text.encode("utf-16-be", "surrogatepass")
     encoded = bytearray()
     for (unit,) in struct.iter_unpack(">H", units):

@@ -1,6 +1,6 @@
-"""Views of jobs as Flink's JSON (facts of Flink 2.3's wire, not of its OpenAPI file).
+"""Jobs as Flink's JSON (as observed from Flink 2.3, not from its OpenAPI file).
 
-What is not known here has the value that Flink gives to "not known": -1 for times, 0 for counters with ``...-complete: false``.
+Unknown values are those that Flink uses for "unknown": -1 for times, 0 for counters with ``...-complete: false``.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _RESULTS = {JobState.FINISHED: "SUCCEEDED", JobState.FAILED: "FAILED", JobState.
 
 
 def job_type(configuration: Mapping[str, str]) -> str:
-    """The client names the mode when the job asked for AUTOMATIC."""
+    """Returns BATCH or STREAMING; the client has resolved AUTOMATIC before."""
     mode = Configuration.from_strings(configuration).get(ExecutionOptions.RUNTIME_MODE)
     return "BATCH" if mode is RuntimeMode.BATCH else "STREAMING"
 
 
 def scheduler_type(configuration: Mapping[str, str]) -> str:
-    """Adaptive is what jobs in reactive mode are, too."""
+    """Returns the scheduler of a job; Adaptive also for jobs in reactive mode."""
     option = Configuration.from_strings(configuration).get
     is_reactive = option(AdaptiveSchedulerOptions.MODE) is SchedulerExecutionMode.REACTIVE
     is_adaptive = is_reactive or option(AdaptiveSchedulerOptions.SCHEDULER) is SchedulerType.ADAPTIVE
@@ -49,7 +49,7 @@ def scheduler_type(configuration: Mapping[str, str]) -> str:
 
 
 def job_item(job: JobView, now_ms: int) -> JsonObject:
-    """One job in a list."""
+    """Returns one job as in a list."""
     attempts = [subtask.current for vertex in job.vertices for subtask in vertex.subtasks]
     counts = {state.lower(): number for state, number in state_counts(a.state for a in attempts).items()}
     last = max((at for a in attempts for at in a.state_timestamps_ms.values()), default=0)
@@ -97,7 +97,7 @@ def job_details(job: JobView, measures: MetricStore, now_ms: int) -> JsonObject:
 
 
 def plan(job_id: JobId, graph: JobGraph) -> JsonObject:
-    """The graph; sinks first, as Flink lists it."""
+    """Returns the job graph; sinks first, as Flink lists it."""
     nodes = []
     for vertex in reversed(graph.vertices):
         node: JsonObject = {
@@ -133,7 +133,7 @@ def job_config(job: JobView) -> JsonObject:
 
 
 def execution_result(job: JobView) -> JsonObject:
-    """What a waiting client polls; a failure's cause is in the shape that Flink's own client can read."""
+    """Answers the path that a waiting client polls; a failure's cause is in the form that Flink's own client reads."""
     if not job.state.is_terminal or job.end_ms is None:
         return {"status": {"id": "IN_PROGRESS"}}
     result: JsonObject = {
@@ -168,7 +168,7 @@ def _vertex(job: JobView, vertex: VertexView, measures: MetricStore, now_ms: int
 
 
 def _description(vertex: JobVertex) -> str:
-    """The chain as a tree, one operator a line."""
+    """Describes a chain as a tree, one operator a line."""
     lines = []
     for depth, operator in enumerate(vertex.operators):
         lines.append(("   " * (depth - 1) + "+- " if depth else "") + html.escape(operator.name) + "<br/>")
@@ -176,7 +176,7 @@ def _description(vertex: JobVertex) -> str:
 
 
 def _restart_strategy(configuration: Configuration, settings: RestartSettings) -> str:
-    """In the words of Flink's ``RestartStrategyDescriptionUtils``."""
+    """Describes the restart strategy as Flink's ``RestartStrategyDescriptionUtils`` does."""
     if not configuration.is_set(RestartStrategyOptions.TYPE):
         return "Cluster level default restart strategy"
     match settings.strategy:
@@ -200,7 +200,7 @@ def _restart_strategy(configuration: Configuration, settings: RestartSettings) -
 
 
 def java_duration(value_ms: int) -> str:
-    """As ``java.time.Duration`` writes it: ``PT1H30M``, ``PT0.5S``, ``PT0S``."""
+    """Formats a duration like ``java.time.Duration``: ``PT1H30M``, ``PT0.5S``, ``PT0S``."""
     minutes, rest_ms = divmod(value_ms, 60_000)
     hours, minutes = divmod(minutes, 60)
     seconds = f"{rest_ms / 1000:.3f}".rstrip("0").rstrip(".")

@@ -1,7 +1,7 @@
-"""Metrics under Flink's names, as far as they are counted here: of the JobManager, of jobs, of vertices and subtasks.
+"""Metrics of the JobManager, jobs, vertices and subtasks, under Flink's names where it has them.
 
-A name that is not known is left out, as in Flink; values are texts. Rates are over the last seconds between two reports of
-the TaskManager, and absent until there were two.
+An unknown name is left out, as in Flink; values are texts. Rates cover the last seconds between two reports of
+the TaskManager, and are absent before the second.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def cluster_metrics(cluster: ClusterView, jobs: Sequence[JobView]) -> Metrics:
 
 
 def job_metrics(job: JobView, now_ms: int) -> Metrics:
-    """Figures of the last completed checkpoint are -1 before the first, as in Flink."""
+    """Returns the metrics of a job. Those of the last completed checkpoint are -1 before the first, as in Flink."""
     checkpoints = job.checkpoints
     last = checkpoints.last_completed
     item = None if last is None else checkpoint_item(last)
@@ -98,8 +98,9 @@ def vertex_metrics(vertex: VertexView, backend: Backend) -> Metrics:
 
 
 def of_what_is_known(answer: Handler) -> Handler:
-    """Nothing is known of a job, a vertex, a subtask or a TaskManager that is not there: an empty list, as Flink's store of metrics
-    gives it, and no error (``AbstractMetricsHandler.java``)."""
+    """Wraps a handler: an unknown job, vertex, subtask or TaskManager is an empty list and no error, as in Flink
+    (``AbstractMetricsHandler.java``).
+    """
 
     def answered(request: RestRequest) -> Answer:
         try:
@@ -113,7 +114,7 @@ def of_what_is_known(answer: Handler) -> Handler:
 
 
 def collection(found: Metrics, request: RestRequest) -> list[JsonObject]:
-    """Names only, or with ``get`` the values of those that are there."""
+    """Answers a metrics path: the names, or with ``get`` the values of those that exist."""
     names = request.listed("get")
     if names is None:
         return [] if "get" in request.query else [{"id": name} for name in found]
@@ -121,7 +122,7 @@ def collection(found: Metrics, request: RestRequest) -> list[JsonObject]:
 
 
 def aggregation(parts: Sequence[Metrics], request: RestRequest) -> list[JsonObject]:
-    """Over several components; texts cannot be aggregated and are left out."""
+    """Answers a path that aggregates metrics over several components; texts are left out."""
     wanted = request.query["agg"].split(",") if "agg" in request.query else list(_AGGREGATIONS)
     for name in wanted:
         if name.lower() not in _AGGREGATIONS:
@@ -139,19 +140,20 @@ def aggregation(parts: Sequence[Metrics], request: RestRequest) -> list[JsonObje
 
 
 def _in_path(name: str) -> str:
-    """Flink writes the name of an operator so (``MetricQueryService.replaceInvalidChars``); what follows the last dot stays."""
+    """Replaces characters in the operator's part of a metric name as Flink does (``MetricQueryService.replaceInvalidChars``)."""
     operator, dot, metric = name.rpartition(".")
     return operator.translate(_NOT_IN_PATHS) + dot + metric
 
 
 def _time_in(job: JobView, state: JobState, now_ms: int) -> int:
-    """How long the job has been in a state; 0 when it is in another."""
+    """Returns how long the job has been in a state, in ms; 0 when it is in another."""
     return now_ms - job.state_timestamps_ms[state] if job.state is state else 0
 
 
 def _deployment_times(job: JobView, now_ms: int) -> Metrics:
-    """For how long subtasks are being deployed, and for how long all of them have been running or finished; 0 when not so
-    (``DeploymentStateTimeMetrics.java``, ``AllSubTasksRunningOrFinishedStateTimeMetrics.java``)."""
+    """Returns how long subtasks have been deploying, and how long all have been running or finished, in ms; 0 when it is not so
+    (``DeploymentStateTimeMetrics.java``, ``AllSubTasksRunningOrFinishedStateTimeMetrics.java``).
+    """
     current = [subtask.current for vertex in job.vertices for subtask in vertex.subtasks]
     began = [a.state_timestamps_ms[DEPLOYING] for a in current if a.state is DEPLOYING]
     run = [a.state_timestamps_ms.get(RUNNING, job.start_ms) for a in current]

@@ -1,4 +1,4 @@
-"""Log files and threads of a process as Flink's JSON: of the JobManager's own, and of TaskManagers that are asked."""
+"""Log files and threads of the JobManager and of TaskManagers as Flink's JSON."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How a job took its parallelisms, as Flink's REST API has it (``JobRescaleDetails.java`` and its neighbours).
+"""The rescale history of a job as in Flink's REST API (``JobRescaleDetails.java`` and related classes).
 
-Lists have no vertices, slots and states: these are shown of one at a time.
+Vertices, slots and states are only in the details of one rescale, not in lists.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tidegate.model.values import JsonObject
 
 _NOT_ASKED = -1
 _DEFAULT_CPUS = 1.0
-"""A slot from which nothing special is asked counts as one core, as in the answers about TaskManagers."""
+"""The cores of a slot without requested resources, as in the answers about TaskManagers."""
 
 
 def overview(rescales: Rescales) -> JsonObject:
@@ -39,7 +39,7 @@ def summary(rescales: Rescales) -> JsonObject:
 
 
 def item(rescale: Rescale) -> JsonObject:
-    """Without its parts."""
+    """Returns a rescale without vertices, slots and states."""
     return {
         "rescaleUuid": rescale.rescale_id,
         "resourceRequirementsUuid": rescale.requirements_id,
@@ -87,7 +87,7 @@ def _vertex(vertex: VertexRescale) -> JsonObject:
 
 
 def _slots(name: str, vertices: list[VertexRescale], asked: SlotResources | None) -> JsonObject:
-    """A group needs as many slots as its widest vertex has subtasks."""
+    """Returns the slots of a slot sharing group: as many as its widest vertex has subtasks."""
     before = [vertex.before for vertex in vertices if vertex.before is not None]
     after = [vertex.after for vertex in vertices if vertex.after is not None]
     requested = _profile(asked)
@@ -105,7 +105,7 @@ def _slots(name: str, vertices: list[VertexRescale], asked: SlotResources | None
 
 
 def _profile(asked: SlotResources | None) -> JsonObject:
-    """Memory in MiB; -1: not asked for."""
+    """Returns requested resources; memory in MiB, -1 when not requested."""
     if asked is None:
         memory = ("taskHeapMemory", "taskOffHeapMemory", "managedMemory", "networkMemory")
         return {"cpuCores": float(_NOT_ASKED), **dict.fromkeys(memory, _NOT_ASKED), "extendedResources": {}}
@@ -130,5 +130,5 @@ def _span(span: SchedulerStateSpan) -> JsonObject:
 
 
 def _group_id(name: str) -> str:
-    """Flink's are random; here one name has one id."""
+    """Returns the id of a slot sharing group, which depends on its name; Flink's are random."""
     return hex_id("slot sharing group", name)

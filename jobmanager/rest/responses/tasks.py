@@ -1,4 +1,4 @@
-"""Parts of answers about tasks that several paths share: states, counters, durations, places."""
+"""Parts of answers about tasks that several paths share: states, counters, durations, endpoints."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _TIMES = {
 
 
 def state_counts(states: Iterable[ExecutionState]) -> dict[str, int]:
-    """By every state that Flink has; RECONCILING is one that nothing here enters."""
+    """Counts tasks by every state that Flink has; RECONCILING never occurs here."""
     found = Counter(states)
     return {**{state.value: found[state] for state in ExecutionState}, "RECONCILING": 0}
 
 
 def aggregate_state(states: Iterable[ExecutionState]) -> ExecutionState:
-    """The state of a vertex (``ExecutionJobVertex.getAggregateJobVertexState``)."""
+    """Returns the state of a vertex (``ExecutionJobVertex.getAggregateJobVertexState``)."""
     found = set(states)
     for state in ("FAILED", "CANCELING", "CANCELED", "INITIALIZING", "RUNNING"):
         if ExecutionState(state) in found:
@@ -46,7 +46,7 @@ def aggregate_state(states: Iterable[ExecutionState]) -> ExecutionState:
 
 
 def io_metrics(parts: Sequence[TaskMetrics | None]) -> JsonObject:
-    """Sums over tasks; ``...-complete`` says whether every one of them has reported."""
+    """Returns sums over tasks; ``...-complete`` says whether every one of them has reported."""
     known = [part for part in parts if part is not None]
     answer: JsonObject = {}
     for name, counter in _COUNTERS.items():
@@ -66,7 +66,7 @@ def user_accumulators(parts: Iterable[TaskMetrics | None]) -> list[JsonObject]:
 
 
 def timespan(attempts: Sequence[AttemptView], now_ms: int) -> JsonObject:
-    """``start-time``, ``end-time`` (-1 until all are over) and ``duration`` of a group of tasks."""
+    """Returns ``start-time``, ``end-time`` (-1 until all are over) and ``duration`` of a group of tasks."""
     starts = [attempt.start_ms for attempt in attempts if attempt.start_ms is not None]
     ends = [attempt.end_ms for attempt in attempts if attempt.end_ms is not None]
     start = min(starts, default=-1)
@@ -76,7 +76,7 @@ def timespan(attempts: Sequence[AttemptView], now_ms: int) -> JsonObject:
 
 
 def status_durations(attempt: AttemptView, now_ms: int) -> dict[str, int]:
-    """How long it was in each state on the way to RUNNING; -1: never (``StatusDurationUtils``)."""
+    """Returns how long the attempt was in each state on the way to RUNNING, in ms; -1: never (``StatusDurationUtils``)."""
     entered = sorted(attempt.state_timestamps_ms.items(), key=lambda item: (item[1], _ORDER[item[0]]))
     durations = dict.fromkeys(_DURATIONS, -1)
     for (state, at_ms), following in zip(entered, [*entered[1:], None], strict=True):
@@ -86,20 +86,20 @@ def status_durations(attempt: AttemptView, now_ms: int) -> dict[str, int]:
 
 
 def state_timestamps(attempt: AttemptView) -> dict[str, int]:
-    """When it entered each state; 0: never."""
+    """Returns when the attempt entered each state; 0: never."""
     times = {state.value: attempt.state_timestamps_ms.get(state, 0) for state in ExecutionState}
     return {**times, "RECONCILING": 0}
 
 
 def endpoint(attempt: AttemptView, endpoints: Mapping[TaskManagerId, str]) -> str:
-    """Address of its TaskManager; of one that is gone, its id."""
+    """Returns the address of the attempt's TaskManager; of one that is lost, its id."""
     if attempt.task_manager_id is None:
         return UNASSIGNED
     return endpoints.get(attempt.task_manager_id, attempt.task_manager_id)
 
 
 def aggregated(metrics: Sequence[JsonObject], durations: Sequence[Mapping[str, int]]) -> JsonObject:
-    """Statistics over tasks, as far as there is something to count."""
+    """Returns statistics over tasks: metrics, and durations by state as far as there are any."""
     found: dict[str, list[int]] = {}
     for part in durations:
         for state, duration_ms in part.items():

@@ -1,4 +1,4 @@
-"""Views of one vertex, its subtasks and their attempts as Flink's JSON."""
+"""One vertex, its subtasks and their attempts as Flink's JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tidegate.model.values import JsonObject
 from tidegate.wire.task_metrics import ReadingSpan
 
 NOT_MEASURED: JsonObject = {"status": "deprecated"}
-"""Flink's word for it; what is not known is left out (``JobVertexBackPressureInfo.java``)."""
+"""Flink's answer when there is no backpressure information (``JobVertexBackPressureInfo.java``)."""
 _Endpoints = Mapping[TaskManagerId, str]
 
 
@@ -43,7 +43,7 @@ def vertex_details(vertex: VertexView, measures: MetricStore, endpoints: _Endpoi
 
 
 def subtask_details(attempt: AttemptView, measures: MetricStore, endpoints: _Endpoints, now_ms: int) -> JsonObject:
-    """One attempt of a subtask."""
+    """Returns one attempt of a subtask."""
     times = timespan([attempt], now_ms)
     return {
         "subtask": attempt.attempt.subtask,
@@ -76,7 +76,7 @@ def subtask_times(vertex: VertexView, endpoints: _Endpoints, now_ms: int) -> Jso
 
 
 def by_task_manager(vertex: VertexView, measures: MetricStore, endpoints: _Endpoints, now_ms: int) -> JsonObject:
-    """The vertex cut by TaskManager."""
+    """Returns the vertex grouped by TaskManager."""
     groups: dict[str, list[AttemptView]] = {}
     for subtask in vertex.subtasks:
         groups.setdefault(subtask.current.task_manager_id or UNASSIGNED, []).append(subtask.current)
@@ -89,7 +89,7 @@ def by_task_manager(vertex: VertexView, measures: MetricStore, endpoints: _Endpo
 
 
 def backpressure(vertex: VertexView, backend: Backend) -> JsonObject:
-    """Shares of the last seconds; ``NOT_MEASURED`` while nothing was."""
+    """Returns backpressure ratios over the last seconds; ``NOT_MEASURED`` before there are any."""
     spans = [(subtask.index, backend.measures.span_of(subtask.current.attempt)) for subtask in vertex.subtasks]
     subtasks = [_pressure(index, span) for index, span in spans if span is not None]
     if not subtasks:
@@ -134,7 +134,7 @@ def _group(
 
 
 def _since_scheduled(attempt: AttemptView, now_ms: int) -> int:
-    """Flink counts from SCHEDULED here, and -1 before."""
+    """Returns the time since SCHEDULED in ms; -1 before. Flink counts from there in this path."""
     at = next((ms for state, ms in attempt.state_timestamps_ms.items() if state.value == "SCHEDULED"), None)
     return -1 if at is None else (now_ms if attempt.end_ms is None else attempt.end_ms) - at
 
