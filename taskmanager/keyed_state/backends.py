@@ -1,4 +1,4 @@
-"""The keyed backend that ``state.backend.type`` names."""
+"""Opens the keyed state backend that ``state.backend.type`` names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidegate.taskmanager.keyed_state.rocksdb.database import RocksDatabase, Roc
 
 @dataclass(frozen=True, slots=True)
 class BackendPlace:
-    """What a backend may use of the world. ``temp_dir``: of the attempt, gone with it."""
+    """The settings and resources of a backend. ``temp_dir``: of the attempt, removed with it."""
 
     configuration: Mapping[str, str]
     temp_dir: str
@@ -31,7 +31,7 @@ class BackendPlace:
 def open_keyed_backend(
     place: BackendPlace, operator: str, owned: KeyGroupRange, key_type: TypeInformation | None
 ) -> KeyedBackend:
-    """Raises ``InvalidJob`` when the backend is not installed, ``StorageError`` when it has no place on the disk."""
+    """Opens the configured backend. Raises ``InvalidJob`` when it is not installed, and ``StorageError`` when its directory cannot be used."""
     texts = {key: text for key, text in place.configuration.items() if key.startswith(("state.", "execution."))}
     configuration = Configuration.from_strings(texts)
     if configuration.get(StateOptions.BACKEND) is not StateBackendKind.ROCKSDB:

@@ -1,4 +1,4 @@
-"""Whose state it is: the key of a record and, for state of a window, the window."""
+"""The entry of a keyed state: the key of a record and, for state of a window, the window."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from tidegate.model.values import Key
 
 Namespace: TypeAlias = Any
-"""What keeps several values of one key and state apart: a window, which an assigner of a user makes of any hashable class. ``None``: none."""
+"""The namespace that distinguishes several values of one key and state: a window, which may be of any hashable class; ``None``: none."""
 
 Entry = tuple[Key, Namespace]
 """(key, namespace). The key is canonical (``tidegate.records.canonical.forms``)."""

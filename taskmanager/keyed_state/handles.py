@@ -1,4 +1,4 @@
-"""State as functions use it: PyFlink's interfaces over the tables of a keyed backend.
+"""The state handles that functions use: PyFlink's interfaces over the tables of a keyed backend.
 
 A handle belongs to no key: it reads the current key and group of its backend at each call. It is the same for all
 backends. State with a time-to-live has handles of its own (``ttl_handles``).
@@ -45,7 +45,7 @@ from tidegate.taskmanager.state.map_keys import MapKeys
 
 
 class _Handle:
-    """What all handles share. ``windowed``: the entry is that of the current key and window."""
+    """Base class of state handles. ``windowed``: the entry is that of the current key and window, otherwise of the key alone."""
 
     def __init__(self, backend: KeyedBackend, windowed: bool) -> None:
         self._backend = backend
@@ -71,7 +71,7 @@ class _TableHandle(_Handle):
         self._table.delete(self._backend.group, self._entry())
 
     def _merge(self, sources: Iterable[Namespace], merge: Callable[[StateValue, StateValue], StateValue]) -> None:
-        """What is kept for these windows becomes part of what the current one keeps."""
+        """Merges the values of these windows into that of the current window."""
         backend, table = self._backend, self._table
         spaces = [space for space in sources if space != backend.namespace]
         found = self._read()
@@ -89,7 +89,7 @@ class KeyedValueState(_TableHandle, ValueState[StateValue]):
         return self._read()
 
     def update(self, value: StateValue) -> None:
-        """``None`` clears, as in Flink."""
+        """Sets the value. ``None`` clears it, as in Flink."""
         if value is None:
             self.clear()
         else:
@@ -102,7 +102,7 @@ class KeyedListState(_Handle, ListState[StateValue]):
         self._cells = cells
 
     def get(self) -> Iterable[StateValue]:
-        """The elements, in the order in which they were added; nothing when there are none."""
+        """Returns the elements in the order in which they were added."""
         return iter(self._cells.read(self._backend.group, self._entry()))
 
     def add(self, value: StateValue) -> None:
@@ -118,7 +118,7 @@ class KeyedListState(_Handle, ListState[StateValue]):
         self._cells.replace(self._backend.group, self._entry(), ())
 
     def merge_namespaces(self, sources: Iterable[Namespace]) -> None:
-        """What is kept for these windows moves to the current one, behind what it has."""
+        """Moves the elements of these windows to the current window, behind its own."""
         backend, key = self._backend, self._backend.key
         for space in [space for space in sources if space != backend.namespace]:
             moved = list(self._cells.read(backend.group, (key, space)))
@@ -159,7 +159,7 @@ class KeyedMapState(_Handle, MapState[MapKey, StateValue]):
         return self._cells.contains(self._backend.group, self._entry(), self._keys.form(key))
 
     def items(self) -> Iterable[tuple[MapKey, StateValue]]:
-        """As it is now: the map may be changed while the caller walks through."""
+        """Returns the entries as they are now. The map may be changed while the caller iterates."""
         found = self._all()
         return list(zip(values_of(list(found)), found.values(), strict=True))
 
@@ -180,8 +180,10 @@ class KeyedMapState(_Handle, MapState[MapKey, StateValue]):
 
 
 class _FoldedHandle(_TableHandle):
-    """Keeps what a function of the user returns, who may return the same object for another key too: of such a one there is a copy.
-    (What is put into other state is kept as it is given, as with PyFlink and Flink's ``HashMapStateBackend``.)"""
+    """Base class of handles that store what a user function returns. It copies objects that the function may return again for another key.
+
+    (Other values are stored as they are given, as in PyFlink and Flink's ``HashMapStateBackend``.)
+    """
 
     def __init__(self, backend: KeyedBackend, table: KeyedTable, windowed: bool, copies: RecordCopy) -> None:
         super().__init__(backend, table, windowed)
@@ -231,7 +233,7 @@ class KeyedAggregatingState(_FoldedHandle, AggregatingState[Record, Record]):
         return None if found is None else self._function.get_result(found)
 
     def add(self, value: StateValue) -> None:
-        """``None`` clears, as in Flink."""
+        """Adds a value to the accumulator. ``None`` clears the state, as in Flink."""
         if value is None:
             self.clear()
             return
@@ -251,7 +253,7 @@ _KINDS: Mapping[type[StateDescriptor], str] = {
 
 
 def _reader(backend: KeyedBackend, descriptor: StateDescriptor, name: str) -> ReadKey:
-    """Reads the entry of a key, whichever the current one is; ``None``: there is none."""
+    """Returns a function that reads the entry of any key; it returns ``None`` if there is none."""
     match descriptor:
         case ListStateDescriptor():
             elements = backend.list_cells(name, descriptor.type_info)
@@ -270,7 +272,7 @@ H = TypeVar("H")
 
 
 def _kept(make: Callable[[StateStore, D], H]) -> Callable[[StateStore, D], H]:
-    """A descriptor that is given again gets the handle that it got before: triggers ask with every record."""
+    """Wraps a getter so that it returns the same handle for the same descriptor, since triggers ask with every record."""
 
     def found_or_made(store: StateStore, state_descriptor: D) -> H:
         known = store.handles.get(state_descriptor.name)
@@ -287,14 +289,14 @@ def _kept(make: Callable[[StateStore, D], H]) -> Callable[[StateStore, D], H]:
 
 
 class StateStore(KeyedStateStore):
-    """Handles by descriptor. ``prefix`` keeps names of one purpose (window state, trigger state) apart from others."""
+    """Creates state handles by descriptor. ``prefix``: separates the names of one purpose (window state, trigger state) from others."""
 
     def __init__(self, backend: KeyedBackend, *, windowed: bool = False, prefix: str = "") -> None:
         self._backend = backend
         self._windowed = windowed
         self._prefix = prefix
         self.handles: dict[str, tuple[StateDescriptor, Any]] = {}
-        """Those of the last descriptor of each name."""
+        """The last descriptor of each name, with its handle."""
 
     @_kept
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[StateValue]:
@@ -340,7 +342,7 @@ class StateStore(KeyedStateStore):
         return KeyedAggregatingState(self._backend, table, self._windowed, function, copies)
 
     def of(self, descriptor: StateDescriptor) -> State:
-        """The handle for a descriptor of any kind."""
+        """Returns the handle for a descriptor of any kind."""
         match descriptor:
             case ValueStateDescriptor():
                 return self.get_state(descriptor)
@@ -356,7 +358,7 @@ class StateStore(KeyedStateStore):
                 raise TypeError(f"not a state descriptor: {descriptor!r}")
 
     def publish(self, descriptor: StateDescriptor) -> None:
-        """Lets clients ask for a state. Raises ``InvalidJob`` for state of a window."""
+        """Makes a state queryable by clients. Raises ``InvalidJob`` for state of a window."""
         name = descriptor.get_queryable_state_name()
         assert name is not None, descriptor
         if self._windowed:

@@ -1,4 +1,4 @@
-"""State that clients may ask for by key while the job runs (Flink: ``InternalKvState.getSerializedValue``).
+"""Queryable state: clients read it by key while the job runs (Flink: ``InternalKvState.getSerializedValue``).
 
     keys in the type of the stream's keys ─▶ key groups, at once ─▶ entries ─▶ values in the state's type
 
@@ -32,12 +32,12 @@ from tidegate.wire.kv_state_columns import keys_of, write_values
 _PICKLED = b"tidegate.pickled"
 
 ReadKey: TypeAlias = Callable[[int, Key], StateValue]
-"""From a key group and a canonical key of it to what is kept; ``None``: nothing. The caller changes nothing of it."""
+"""Reads the value of a canonical key in a key group; ``None`` if there is none. The caller must not change it."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryableState:
-    """``name`` is what clients say, ``state_name`` what checkpoints say."""
+    """A state that clients can query. ``name``: its name for clients; ``state_name``: its name in checkpoints."""
 
     name: str
     state_name: str
@@ -47,11 +47,13 @@ class QueryableState:
     read: ReadKey
 
     def types(self) -> bytes:
-        """For clients, which read it: the types of keys and values. Raises ``Misuse`` for a type of a class of the user's own."""
+        """Returns the types of keys and values, for clients. Raises ``Misuse`` for a type of a user's own class."""
         return types_to_json((self.key_type, self.value_type))
 
     def answer(self, keys: bytes, max_parallelism: int) -> bytes:
-        """Raises ``SchemaMismatch`` or ``Misuse`` for keys that are none of this state, ``StateNotServed`` for those of another subtask."""
+        """Returns the values of keys, both as Arrow IPC streams. Raises ``SchemaMismatch`` or ``Misuse`` for keys that do not fit this state, and
+        ``StateNotServed`` for keys of another subtask.
+        """
         column = keys_of(keys)
         wanted = self.key_type.arrow_field("key")
         if column.type != wanted.type:
@@ -82,11 +84,11 @@ class QueryableState:
 
 
 PublishState: TypeAlias = Callable[[OperatorId, str, QueryableState], None]
-"""With the operator's id and its name for messages."""
+"""Makes a state queryable: takes the operator's id, its name for messages, and the state."""
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """Reads what needs no class and no function."""
+    """Unpickles values that need no class and no function."""
 
     def find_class(self, module: str, name: str) -> object:
         raise pickle.UnpicklingError(f"{module}.{name}")

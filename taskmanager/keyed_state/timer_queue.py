@@ -1,4 +1,4 @@
-"""Timers of the current key registered and deleted, and those that are due handed out with their key as the current one."""
+"""Registers and deletes timers of the current key, and yields those that are due."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from tidegate.taskmanager.keyed_state.timers import Timer
 
 
 class KeyedTimerQueue:
-    """Timers of one time domain, of all keys of a subtask."""
+    """The timers of one time domain, of all keys of a subtask."""
 
     def __init__(self, backend: KeyedBackend, state_name: str) -> None:
         self._backend = backend
         self._timers = backend.timers(state_name)
 
     def register(self, timestamp: int, namespace: Namespace = None) -> None:
-        """For the current key."""
+        """Registers a timer of the current key."""
         self._timers.add(Timer(timestamp, self._backend.key, self._backend.group, namespace))
 
     def delete(self, timestamp: int, namespace: Namespace = None) -> None:
         self._timers.remove(Timer(timestamp, self._backend.key, self._backend.group, namespace))
 
     def next_timestamp(self) -> int | None:
-        """When the earliest timer is due."""
+        """Returns when the earliest timer is due; ``None`` if there is none."""
         return self._timers.first_timestamp()
 
     def last_timestamp(self) -> int:
@@ -32,8 +32,9 @@ class KeyedTimerQueue:
         return self._timers.last_timestamp()
 
     def pop_due(self, time_ms: int) -> Iterator[Timer]:
-        """Timers up to ``time_ms``, in the order of their time; also those registered meanwhile. A timer is gone from the
-        state before it is handed out, and its key is the current one."""
+        """Yields the timers up to ``time_ms``, in the order of their time, also those registered meanwhile. A timer is removed from the state before it is
+        yielded, and its key is made the current one.
+        """
         while (timer := self._timers.poll(time_ms)) is not None:
             self._backend.set_current(timer.key, timer.group)
             yield timer

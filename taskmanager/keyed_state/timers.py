@@ -1,4 +1,4 @@
-"""Timers of a keyed operator, as operators see them, whichever backend keeps them.
+"""The interface of a keyed operator's timers, the same for all backends.
 
 A timer is (timestamp, key, namespace); the same one added twice is one timer. Timers are keyed state: frozen, snapshotted, restored and
 rescaled like any other, one state for event time and one for processing time.
@@ -25,20 +25,21 @@ class Timer:
 
 
 class TimerSet(Protocol):
-    """Timers of one time domain, of all keys of a subtask (Flink: ``KeyGroupedInternalPriorityQueue``)."""
+    """The timers of one time domain, of all keys of a subtask (Flink: ``KeyGroupedInternalPriorityQueue``)."""
 
     def add(self, timer: Timer) -> None:
-        """Adds it, unless it is there."""
+        """Adds a timer, unless it exists."""
 
     def remove(self, timer: Timer) -> None:
-        """Removes it, if it is there."""
+        """Removes a timer, if it exists."""
 
     def first_timestamp(self) -> int | None:
-        """Returns when the earliest timer is due; ``None``: there is none."""
+        """Returns when the earliest timer is due; ``None`` if there is none."""
 
     def last_timestamp(self) -> int:
-        """Returns the time of the latest one, ``MIN_TIMESTAMP`` when there is none. It looks at many of them."""
+        """Returns the time of the latest timer, ``MIN_TIMESTAMP`` when there is none. It is slow: it reads many of them."""
 
     def poll(self, time_ms: int) -> Timer | None:
-        """Removes the earliest timer, if it is due at ``time_ms``, and returns it. The order of timers of the same time is
-        the backend's."""
+        """Removes and returns the earliest timer if it is due at ``time_ms``; otherwise returns ``None``. The order of timers of the same time depends on the
+        backend.
+        """

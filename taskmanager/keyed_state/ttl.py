@@ -1,4 +1,4 @@
-"""State that is forgotten: each value, list element or map entry is kept with the time of its last write (or read).
+"""State with a time to live (TTL): each value, list element or map entry is stored with the time of its last write (or read).
 
     kind                        as it is kept                on disk, beside ``value``
     value, reducing, ...        (value, ms)                  ttl_ms: int64
@@ -20,13 +20,13 @@ from tidegate.model.values import StateValue
 from tidegate.taskmanager.keyed_state.entry import Entry
 
 Kept = Mapping[Entry, StateValue]
-"""What is kept, by entry."""
+"""The stored values by entry."""
 Now = Callable[[], int]
 
 
 @dataclass(frozen=True, slots=True)
 class Ttl:
-    """What a ``StateTtlConfig`` means to a backend. ``sweep_size``: entries looked at for each access, 0 for none."""
+    """The TTL settings of a state, from a ``StateTtlConfig``. ``sweep_size``: entries checked for expiry at each access, 0 for none."""
 
     ms: int
     is_renewed_by_reads: bool = False
@@ -54,7 +54,7 @@ class Ttl:
         return stamp + self.ms <= now_ms
 
     def living(self, kind: str, stored: StateValue, now_ms: int) -> StateValue:
-        """What is left of an entry: itself when nothing in it has expired, ``None`` when everything has."""
+        """Returns what is left of an entry: the stored value itself when nothing in it has expired, ``None`` when everything has."""
         last = now_ms - self.ms
         if kind == "list":
             kept = [pair for pair in stored if pair[1] > last]
@@ -70,13 +70,13 @@ class Ttl:
 
 
 class Sweep(Protocol):
-    """Cleanup in small steps, each bounded by ``count`` entries; it begins again at the end."""
+    """Cleans up expired entries in small steps, each bounded by ``count`` entries. It starts anew at the end."""
 
     def __call__(self, count: int, now_ms: int) -> None: ...
 
 
 def stamps_of(kind: str, stored: StateValue) -> StateValue:
-    """The content of ``ttl_ms`` for one entry."""
+    """Returns the content of the column ``ttl_ms`` for one entry."""
     if kind == "list":
         return [stamp for _, stamp in stored]
     if kind == "map":
@@ -85,7 +85,7 @@ def stamps_of(kind: str, stored: StateValue) -> StateValue:
 
 
 def plain(kind: str, stored: StateValue) -> StateValue:
-    """The content of ``value`` for one entry."""
+    """Returns the content of the column ``value`` for one entry."""
     if kind == "list":
         return [element for element, _ in stored]
     if kind == "map":
@@ -94,7 +94,7 @@ def plain(kind: str, stored: StateValue) -> StateValue:
 
 
 def stamped(kind: str, value: StateValue, stamps: StateValue, now_ms: int) -> StateValue:
-    """The inverse of ``plain`` and ``stamps_of``. ``stamps`` is ``None`` for what was stored without time-to-live."""
+    """Combines a value with its times: the inverse of ``plain`` and ``stamps_of``. ``stamps``: ``None`` for state that was written without a TTL."""
     if kind == "list":
         times = stamps if stamps is not None else [now_ms] * len(value)
         return list(zip(value, times, strict=True))

@@ -1,4 +1,5 @@
-"""State that expires, as functions use it. What is kept is described in ``tidegate.taskmanager.keyed_state.ttl``.
+"""The handles of state with a time to live (TTL), as functions use it. ``tidegate.taskmanager.keyed_state.ttl`` describes what is stored. What is kept is
+described in ``tidegate.taskmanager.keyed_state.ttl``.
 
 Each access first takes a step of the cleanup, then looks at the entry of the current key (Flink: ``TtlValueState.java``
 and its like):
@@ -27,10 +28,10 @@ Stamped = tuple[StateValue, int]
 
 
 class TtlPlace:
-    """The entry of the current key, the time, and the cleanup: what all these handles share."""
+    """What the handles of one state share: the entry of the current key, the time, and the cleanup."""
 
     def __init__(self, backend: KeyedBackend, windowed: bool, ttl: Ttl, sweep: Sweep, copies: RecordCopy) -> None:
-        """``copies``: of what reducing and aggregating functions return."""
+        """``copies``: copies what reducing and aggregating functions return."""
         self.copies = copies
         self._backend = backend
         self._windowed = windowed
@@ -40,7 +41,7 @@ class TtlPlace:
             backend.each_record.append(self._step)
 
     def enter(self) -> tuple[int, Entry, int]:
-        """Key group, entry and time of this access."""
+        """Does a step of the cleanup. Returns key group, entry and time of an access."""
         self._step()
         backend = self._backend
         return backend.group, (backend.key, backend.namespace if self._windowed else None), backend.now_ms()
@@ -77,8 +78,9 @@ class _TtlTableHandle:
         return value
 
     def _change(self, change: Callable[[StateValue], StateValue]) -> None:
-        """``change`` gets the value, or ``None`` when there is none that lives, or may still be shown (Flink:
-        ``TtlReduceFunction.java``, ``TtlAggregateFunction.java``)."""
+        """Replaces the value by ``change(value)``, or ``change(None)`` if it is missing or expired and not visible (Flink: ``TtlReduceFunction.java``,
+        ``TtlAggregateFunction.java``).
+        """
         group, entry, now_ms = self._place.enter()
         found: Stamped | None = self._table.read(group, entry)
         ttl = self._place.ttl
@@ -92,7 +94,7 @@ class TtlValueState(_TtlTableHandle, ValueState[StateValue]):
         return self._shown()
 
     def update(self, value: StateValue) -> None:
-        """``None`` clears."""
+        """Sets the value. ``None`` clears it."""
         if value is None:
             self.clear()
         else:
@@ -124,7 +126,7 @@ class TtlAggregatingState(_TtlTableHandle, AggregatingState[Record, Record]):
         return None if found is None else self._function.get_result(found)
 
     def add(self, value: StateValue) -> None:
-        """``None`` clears."""
+        """Adds a value to the accumulator. ``None`` clears the state."""
         if value is None:
             self.clear()
             return
@@ -133,7 +135,7 @@ class TtlAggregatingState(_TtlTableHandle, AggregatingState[Record, Record]):
 
 
 class TtlListState(ListState[StateValue]):
-    """Each element has a time of its own."""
+    """List state with a time to live for each element."""
 
     def __init__(self, place: TtlPlace, cells: ListCells) -> None:
         self._place = place
@@ -166,7 +168,7 @@ class TtlListState(ListState[StateValue]):
 
 
 class TtlMapState(MapState[MapKey, StateValue]):
-    """Each entry of the map has a time of its own."""
+    """Map state with a time to live for each entry."""
 
     def __init__(self, place: TtlPlace, cells: MapCells, keys: MapKeys) -> None:
         self._place = place

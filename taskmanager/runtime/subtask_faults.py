@@ -1,8 +1,10 @@
-"""Injected faults of a subtask's process (``tidegate fault``): they wrap the clock and the stores of the runtime, and only where the cluster allows faults.
+"""Injected faults of a subtask's process (``tidegate fault``): they wrap the clock and the stores of the runtime.
 
-slow, full     files of state take longer, or cannot be written; what travels in an acknowledgement is no file
-skew           the wall clock of the runtime is ahead or behind: processing-time timers, and when a barrier was late
-executor       SIGKILL to the executor of Spark in which this process runs
+    slow, full     files of state take longer, or cannot be written; what travels in an acknowledgement is no file
+    skew           the wall clock of the runtime is ahead or behind: processing-time timers, and when a barrier was late
+    executor       SIGKILL to the executor of Spark in which this process runs
+
+There are none unless the cluster allows faults.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Keyed state as columns, for whole batches of keys at once."""
+"""Keyed state as columns, which is read and written for whole batches of keys at once."""

@@ -1,4 +1,4 @@
-"""Restored rows of columnar keyed state in the files of their checkpoint, by key group, and those groups on their way into memory.
+"""Restored rows of columnar keyed state by key group: in the files of their checkpoint, and while they are loaded into memory.
 
     files ─▶ pieces of a key group, the lowest level first ─▶ put: in their place, some thousand rows at a time
 
@@ -27,17 +27,17 @@ from tidegate.taskmanager.state.restoring.loader import GroupLoader
 from tidegate.taskmanager.state.restoring.port import RestoredPart
 
 STEP_ROWS = 1 << 15
-"""Rows that are put in place at once: some milliseconds."""
+"""Rows that are loaded at once, which takes some milliseconds."""
 Piece = tuple[pa.RecordBatch, bool]
-"""Rows of one key group, and whether none of their keys is there yet: they are of level 0."""
+"""Rows of one key group, and whether their keys are new to the state because the rows are of level 0."""
 Put = Callable[[int, pa.RecordBatch, bool], None]
-"""(key group, counted from the first owned one; rows of it; whether none of their keys is there yet)."""
+"""Loads rows: (key group, counted from the first owned one; rows of it; whether their keys are new to the state)."""
 Merge = Callable[[int, int, Iterator[Piece]], Iterator[pa.RecordBatch]]
-"""(key group, how many rows it has at most, its rows level by level) -> each key once. Snapshot thread."""
+"""Merges levels: (key group, most rows that it has, its rows level by level) -> each key once. Runs in the snapshot thread."""
 
 
 class RestoredGroups:
-    """The files, ``parts``, as rows. Key groups are counted from the first owned one. Immutable."""
+    """Restored files as rows by key group. Key groups are counted from the first owned one. Immutable."""
 
     def __init__(self, parts: Sequence[PartialSegment], owned: KeyGroupRange) -> None:
         self._files = RestoredFiles(parts)
@@ -45,17 +45,16 @@ class RestoredGroups:
         no_rows = np.zeros(owned.size, np.int64)
         counts = [(part.segment.level, rows_by_group(part.segment, owned)) for part in parts]
         self.whole_rows = sum((rows for level, rows in counts if level == 0), no_rows)
-        """How many rows of level 0 each key group has."""
+        """Rows of level 0 for each key group."""
         self.rows = sum((rows for _, rows in counts), no_rows)
-        """How many rows of all levels each key group has."""
+        """Rows of all levels for each key group."""
 
     def need(self, group: int) -> None:
-        """As ``RestoredFiles.need``."""
+        """Reads and verifies all rows of a key group. Raises as ``RestoredFiles.need`` does."""
         self._files.need(self._start + group)
 
     def pieces(self, group: int) -> Iterator[Piece]:
-        """Yields those of a key group, the lowest level first, each of at most ``STEP_ROWS`` rows. Raises ``CorruptData`` that names the file,
-        ``StorageError``."""
+        """Yields the rows of a key group, lowest level first, at most ``STEP_ROWS`` at a time. Raises ``CorruptData`` naming the file, or ``StorageError``."""
         number = self._start + group
         self._files.need(number)
         for part in self._files.of(number):
@@ -64,7 +63,9 @@ class RestoredGroups:
 
 
 class UnloadedGroups(RestoredPart[None, None]):
-    """Those on their way into ``rows``; the one that most rows wait for comes first. ``find`` loads a group. Subtask's thread."""
+    """Restored key groups that are being loaded into ``rows``; the one for which most rows wait comes first. ``find`` loads a group. Used from the subtask's
+    thread.
+    """
 
     def __init__(self, restored: RestoredGroups, rows: ColumnarRows, put: Put, merge: Merge) -> None:
         self._restored = restored
@@ -86,29 +87,29 @@ class UnloadedGroups(RestoredPart[None, None]):
 
     @property
     def whole_rows_left(self) -> int:
-        """Returns the rows of level 0 in the files of groups that are not loaded."""
+        """The rows of level 0 in the files of groups that are not loaded."""
         return int(self._restored.whole_rows[self._is_left].sum())
 
     @property
     def is_left(self) -> npt.NDArray[np.bool_]:
-        """Returns which groups are not loaded. It is not to be changed."""
+        """Whether each key group is not loaded yet, as an array. Read-only."""
         return self._is_left
 
     @property
     def next_group(self) -> int | None:
-        """The one that the next step begins with, to be read (``need``) in another thread before; ``None``: all are loaded."""
+        """The key group with which the next step begins, which may be read (``need``) in another thread before; ``None``: all are loaded."""
         return self._loader.next_group
 
     def waits(self, group: int, rows: int) -> None:
-        """So many rows cannot be processed before the group is loaded."""
+        """Notes that so many rows cannot be processed before the group is loaded."""
         self._loader.waits(group, rows)
 
     def find(self, group: int, wanted: None = None) -> None:
-        """Rows of the group are reached afterwards. Raises ``NoResourceAvailable``, too."""
+        """Loads a key group, so that its rows can be found. Also raises ``NoResourceAvailable``."""
         self._loader.load(group)
 
     def load_some(self) -> None:
-        """Raises ``NoResourceAvailable``, too."""
+        """Does one step of loading. Also raises ``NoResourceAvailable``."""
         self._loader.load_some()
 
     def settle(self) -> None:
@@ -119,7 +120,7 @@ class UnloadedGroups(RestoredPart[None, None]):
         self._memory.close()
 
     def frozen(self) -> FrozenGroups | None:
-        """What a snapshot needs of it; ``None``: nothing."""
+        """Returns what a snapshot needs of the unloaded groups; ``None`` when all are loaded."""
         return None if self.is_done else FrozenGroups(self._restored, self._is_left.copy(), self._merge)
 
     def need(self, group: int) -> None:
@@ -144,7 +145,7 @@ class UnloadedGroups(RestoredPart[None, None]):
 
 @dataclass(frozen=True, slots=True)
 class FrozenGroups:
-    """At a freeze: the files, and which groups were not loaded. Snapshot thread."""
+    """The unloaded key groups at a freeze, with their files. Used from the snapshot thread."""
 
     restored: RestoredGroups
     is_left: npt.NDArray[np.bool_]
@@ -152,11 +153,11 @@ class FrozenGroups:
 
     @property
     def rows(self) -> npt.NDArray[np.int64]:
-        """Returns how many rows each of these groups has, at most; 0 for the others."""
+        """The most rows of each unloaded group; 0 for the others."""
         return np.where(self.is_left, self.restored.rows, 0)
 
     def content(self, group: int) -> Iterator[pa.RecordBatch]:
-        """Each key of a group once, as its newest level has it. Raises ``CorruptData``, ``StorageError``."""
+        """Returns each key of a group once, as its newest level has it. Raises ``CorruptData``, ``StorageError``."""
         pieces = self.restored.pieces(group)
         if self.restored.rows[group] == self.restored.whole_rows[group]:
             return (data for data, _ in pieces)
@@ -164,7 +165,7 @@ class FrozenGroups:
 
 
 def rows_by_group(segment: SegmentHandle, owned: KeyGroupRange) -> npt.NDArray[np.int64]:
-    """How many rows a segment has of each owned key group."""
+    """Returns the number of rows that a segment has of each owned key group."""
     found = np.zeros(owned.size, np.int64)
     both = segment.key_groups.intersect(owned)
     at = both.start - segment.key_groups.start
@@ -173,7 +174,7 @@ def rows_by_group(segment: SegmentHandle, owned: KeyGroupRange) -> npt.NDArray[n
 
 
 def has_columns(schema: pa.Schema, part: PartialSegment) -> bool:
-    """The file has the very columns that are written now."""
+    """Tells whether a file has exactly the columns that are written now."""
     fields = [column for column in part.schema if column.name not in (KEY_GROUP, DELETED)]
     return bool(pa.schema(fields).equals(schema, check_metadata=True))
 

@@ -1,4 +1,4 @@
-"""A snapshot of columnar keyed state: what was frozen, on its way into segments of kind ``columnar_keyed``.
+"""Writes a snapshot of columnar keyed state into segments of kind ``columnar_keyed``.
 
     frozen rows, some key groups at a time ─▶ copied ─▶ the subtask's thread has these groups back ─▶ written
     key groups that were not loaded        ─▶ named again where they are, or read from the restored files ─▶ written
@@ -30,13 +30,14 @@ from tidegate.taskmanager.state.files.segment_streams import write_segments
 from tidegate.taskmanager.state.files.segments import DELETED, Groups, StateDescription
 
 PIECE_ROWS = 1 << 15
-"""Copied at once by the snapshot thread: bounds what a snapshot holds besides the state."""
+"""Rows that the snapshot thread copies at once, which bounds what a snapshot holds besides the state."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrozenContent:
-    """``unloaded``: groups of which ``rows`` has nothing, as they are in the restored files. ``expired_ms``: rows written up to this time are left out of
-    what is written whole; ``None``: they never expire."""
+    """The content of a frozen state. ``unloaded``: groups that are not in ``rows`` but still in the restored files. ``expired_ms``: rows written up to this
+    time are not written in whole segments; ``None``: they never expire.
+    """
 
     rows: FrozenRows
     unloaded: FrozenGroups | None = None
@@ -53,7 +54,7 @@ class FrozenColumnarState(FrozenState):
         base: SegmentChain | None,
         chained: Callable[[SegmentChain], None] | None,
     ) -> None:
-        """``chained`` takes what later snapshots may build upon; ``None``: they may not."""
+        """``chained``: takes the chain that later snapshots may build upon; ``None``: they may not."""
         self._frozen = content.rows
         self._unloaded = content.unloaded
         self._expired_ms = content.expired_ms
@@ -93,7 +94,7 @@ class FrozenColumnarState(FrozenState):
         return write_segments(store, self._about, pieces, groups, level, is_shared=is_shared, batch_rows=PIECE_ROWS)
 
     def _changed(self, since: int) -> npt.NDArray[np.int64]:
-        """How many rows of each group have changed after that epoch."""
+        """Returns how many rows of each group have changed after an epoch."""
         found = np.zeros(self._owned.size, np.int64)
         for group in range(self._owned.size):
             if self._frozen.counts[group]:
@@ -101,7 +102,7 @@ class FrozenColumnarState(FrozenState):
         return found
 
     def _everything(self, groups: Sequence[int]) -> Iterator[Piece]:
-        """All rows of these groups, from memory or from the restored files."""
+        """Yields all rows of these groups, from memory or from the restored files."""
         loaded: list[int] = []
         for group in groups:
             if self._unloaded is None or not self._unloaded.is_left[group]:
@@ -117,8 +118,9 @@ class FrozenColumnarState(FrozenState):
         yield from self._pieces(loaded, None)
 
     def _pieces(self, groups: Sequence[int], since: int | None) -> Iterator[Piece]:
-        """Yields all rows of these groups, or those that have changed after the epoch ``since``, in pieces of some
-        groups or of parts of one. A group is given back when its last row is copied."""
+        """Yields all rows of these groups, or those that have changed after the epoch ``since``, in pieces of some groups or of parts of one. A group is
+        released when its last row is copied.
+        """
         frozen = self._frozen
         waiting: list[int] = []
         held: list[npt.NDArray[np.int32]] = []
@@ -162,6 +164,6 @@ class FrozenColumnarState(FrozenState):
 
 
 def columns_of(rows: Rows, schema: pa.Schema) -> list[pa.Array]:
-    """The value columns of such a schema."""
+    """Returns the value columns of a schema for rows."""
     kinds = schema.types[len(schema) - len(rows) :]
     return [to_column(values, kind, nulls) for (values, nulls), kind in zip(rows, kinds, strict=True)]

@@ -1,4 +1,4 @@
-"""Keyed state of fixed-width columns (``tidegate.columnar.table``), written and restored: segments of kind ``columnar_keyed``.
+"""Keyed state of fixed-width columns (``tidegate.columnar.table``), with its snapshot and restore as segments of kind ``columnar_keyed``.
 
     key_group │ key.<column> ... │ value.<column> ... │ ttl_ms (state that expires) │ deleted (levels above 0)
 
@@ -53,26 +53,26 @@ from tidegate.taskmanager.state.restoring.files import opened_for_parts
 
 STATE_NAME = "aggregates"
 RESTORE_ROWS = 1 << 16
-"""At once: as many as a batch has, which the index is made for."""
+"""Rows that are restored at once: as many as a batch has, for which the index is made."""
 
 SWEEP_ROWS = 1 << 14
-"""Most rows that are looked at at once for whether they have expired: as many as a step of an aggregation has."""
+"""Most rows that are checked for expiry at once: as many as a step of an aggregation has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """The time-to-live of a state, and its clock: processing time."""
+    """The time to live of a state, and the clock of processing time."""
 
     ttl: Ttl
     now_ms: Callable[[], int]
 
     def last_ms(self) -> int:
-        """Returns the time up to which what was written has expired now."""
+        """Returns the time up to which written entries are expired now."""
         return self.now_ms() - self.ttl.ms
 
 
 class ColumnarKeyedState:
-    """One state of one operator of one subtask."""
+    """One columnar keyed state of one operator in one subtask."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class ColumnarKeyedState:
         memory: RowMemory = UNBOUNDED,
         eager_bytes: int = EAGER_BYTES,
     ) -> None:
-        """``eager_bytes``: so much restored state is read at once."""
+        """``eager_bytes``: restored state up to this size is read at once."""
         held = values if expiry is None else [*values, pa.field(TTL_COLUMN, pa.int64(), nullable=False)]
         self.rows = ColumnarRows(operator, keys, held, owned, max_parallelism, memory)
         self.increments = Increments()
@@ -101,15 +101,15 @@ class ColumnarKeyedState:
             operator, keys, held, groups, max_parallelism, room
         )
         self.restoring: UnloadedGroups | None = None
-        """Loads what was left in files; ``None``: nothing was."""
+        """Loads restored state that was left in its files; ``None``: there is none."""
 
     @property
     def keys(self) -> int:
-        """Returns how many there are. While groups are loaded, what is in place of the next one counts twice."""
+        """The number of keys. While groups are being loaded, the loaded rows of the current one count twice."""
         return len(self.rows) + (0 if self.restoring is None else self.restoring.whole_rows_left)
 
     def take(self, located: Located) -> Rows:
-        """The values of these keys: zeros, or null where a column may be, for those that are not there or have expired."""
+        """Returns the values of keys. Missing and expired ones are zero, or null where a column may be null."""
         held = self.rows.values.take(located.slots)
         if self._expiry is None:
             return held
@@ -125,13 +125,13 @@ class ColumnarKeyedState:
         ]
 
     def put(self, located: Located, rows: Rows) -> None:
-        """New values of these keys, each once. State that expires lives from now on."""
+        """Writes the values of keys, each key once. Their time to live starts anew."""
         if self._expiry is not None:
             rows = [*rows, (np.full(len(located.slots), self._expiry.now_ms(), np.int64), None)]
         self.rows.put(located, rows)
 
     def sweep(self, accesses: int) -> None:
-        """After so many keys were asked for: looks whether some others have expired."""
+        """Checks some entries for expiry, in proportion to ``accesses``, the number of keys that were read."""
         if self._expiry is None or not self._expiry.ttl.sweep_size:
             return
         count = min(accesses * self._expiry.ttl.sweep_size, SWEEP_ROWS)
@@ -157,8 +157,9 @@ class ColumnarKeyedState:
     def restore(
         self, restored: RestoredOperator, source: SegmentSource, restored_checkpoint_id: int | None = None
     ) -> None:
-        """Level by level, now or key group by key group; the next snapshot may build upon it. Raises ``CorruptData``, ``SchemaMismatch``,
-        ``StorageError``."""
+        """Restores the state level by level, now or key group by key group. The next snapshot may build upon it. Raises ``CorruptData``, ``SchemaMismatch``,
+        ``StorageError``.
+        """
         mine = [s for s in restored.keyed if s.state_name == STATE_NAME and s.key_groups.intersect(self._owned).size]
         mine = in_reading_order(mine)
         left = None
@@ -176,12 +177,12 @@ class ColumnarKeyedState:
             self.increments.restored(restored_checkpoint_id, chain)
 
     def close(self) -> None:
-        """What is not loaded yet need not be."""
+        """Ends loading."""
         if self.restoring is not None:
             self.restoring.close()
 
     def _bytes_of(self, segments: Sequence[SegmentHandle]) -> int:
-        """What the owned rows of segments take in their files, as far as the handles tell."""
+        """Returns the bytes of the owned rows in the files of segments, as far as their handles say."""
         return sum(
             int(rows_by_group(s, self._owned).sum()) * s.handle.size_bytes // max(s.offsets[-1], 1)
             for s in segments
@@ -189,7 +190,7 @@ class ColumnarKeyedState:
         )
 
     def _read_all(self, segments: Sequence[SegmentHandle], source: SegmentSource) -> bool:
-        """Whether all have the very columns that are written now."""
+        """Reads and loads all segments. Returns whether all have exactly the columns that are written now."""
         is_same, expired_ms = True, self._last_expired_ms()
         wholes = (rows_by_group(s, self._owned) for s in segments if s.level == 0)
         whole = sum(wholes, np.zeros(self._owned.size, np.int64))
@@ -215,7 +216,7 @@ class ColumnarKeyedState:
         data: pa.RecordBatch,
         are_new: bool,
     ) -> None:
-        """``places``: key groups, counted from the first one of ``rows``."""
+        """Loads restored rows. ``places``: their key groups, counted from the first one of ``rows``."""
         if self._expiry is not None and expired_ms is not None:
             data, places = _living(data, places, self._expiry.now_ms(), expired_ms)
         for at in range(0, data.num_rows, RESTORE_ROWS):
@@ -234,7 +235,7 @@ class ColumnarKeyedState:
     def _merged(
         self, group: int, count: int, levels: Iterator[tuple[pa.RecordBatch, bool]]
     ) -> Iterator[pa.RecordBatch]:
-        """As ``restored_groups.Merge``: in rows of its own."""
+        """Merges the levels of a key group in a table of its own; implements ``restored_groups.Merge``."""
         number = self._owned.start + group
         rows = self._rows_of(KeyGroupRange(number, number), RowMemory(capacity=count + MAX_PAGE))
         rows.table.make_room(np.array([count]))
@@ -254,7 +255,7 @@ class ColumnarKeyedState:
         return batch.drop_columns([DELETED])
 
     def _evolved(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, bool]:
-        """With the columns that are written now, and whether it had them already."""
+        """Converts restored rows to the present columns. Returns them, and whether they had these columns already."""
         if batch.schema.remove_metadata().equals(self._schema, check_metadata=True):
             return batch, True
         batch, written = as_written_now(batch, *self._names, self._operator), batch
@@ -268,7 +269,7 @@ class ColumnarKeyedState:
 
 
 def stored_schema(keys: Sequence[pa.Field], values: Sequence[pa.Field], *, expires: bool = False) -> pa.Schema:
-    """Returns the schema of a file, without ``key_group`` and ``deleted``."""
+    """Returns the schema of state files, without ``key_group`` and ``deleted``."""
     named = [(KEY_PREFIX, field) for field in keys] + [(VALUE_PREFIX, field) for field in values]
     stamps = [pa.field(TTL_COLUMN, pa.int64())] if expires else []
     return pa.schema([*(pa.field(prefix + f.name, f.type, f.nullable) for prefix, f in named), *stamps])
@@ -277,7 +278,7 @@ def stored_schema(keys: Sequence[pa.Field], values: Sequence[pa.Field], *, expir
 def _living(
     data: pa.RecordBatch, places: npt.NDArray[np.intp], now_ms: int, expired_ms: int
 ) -> tuple[pa.RecordBatch, npt.NDArray[np.intp]]:
-    """Rows that were written after ``expired_ms``. What was stored without a time lives from now on (as since Flink 2.2)."""
+    """Returns the rows that were written after ``expired_ms``, with their places. The time to live of rows without a time starts now (as since Flink 2.2)."""
     stamps = data.column(TTL_COLUMN).fill_null(now_ms)
     data = data.set_column(data.num_columns - 1, data.schema.field(TTL_COLUMN), stamps)
     lives = np.asarray(stamps) > expired_ms

@@ -1,4 +1,4 @@
-"""Keyed state of record functions, in memory, by key group: the backend ``hashmap``.
+"""The keyed state backend ``hashmap``: state of record functions as Python objects in memory, by key group.
 
     set_current(key, group) ─▶ handles read and write the entry (key, namespace) of their table
     freeze() ─▶ frozen tables, written in the snapshot thread group by group: whole, or what changed (``heap_snapshot``)
@@ -45,14 +45,14 @@ from tidegate.taskmanager.state.files.segments import (
 from tidegate.wire.state_columns import is_identity
 
 MERGED_ENTRIES = 2_000
-"""With each batch, at most about so many entries of what was written during a snapshot are merged."""
+"""Number of entries written during a snapshot of which at most about so many are merged with each batch."""
 
 Rows = tuple[Groups, pa.RecordBatch]
 T = TypeVar("T", bound=StateTable)
 
 
 class KeyedStateBackend(KeyedBackend):
-    """``state.backend.type: hashmap``."""
+    """The backend of ``state.backend.type: hashmap``."""
 
     def __init__(
         self,
@@ -64,12 +64,12 @@ class KeyedStateBackend(KeyedBackend):
         *,
         reuses_objects: bool = False,
     ) -> None:
-        """``reuses_objects``: what functions put into state is not kept apart from their own objects."""
+        """``reuses_objects``: what functions put into state is not copied to keep it apart from their own objects."""
         super().__init__(operator, owned, key_type, now_ms)
         self._reuses_objects = reuses_objects
         self._restored_checkpoint_id = restored_checkpoint_id
         self._segments: dict[str, list[SegmentHandle]] = {}
-        """What was restored, by state; a state that is asked for early enough is built upon it."""
+        """The restored segments by state. A state that is requested early enough builds upon them."""
         self._tables: dict[str, tuple[EntryFormat, StateTable]] = {}
         self._increments: dict[str, Increments] = {}
         self._was_frozen = False
@@ -198,7 +198,7 @@ class _FrozenKeyedState(FrozenState):
 
 
 def _load(table: StateTable, layout: EntryFormat, groups: Groups, data: pa.RecordBatch, now_ms: int) -> None:
-    """One level of restored state."""
+    """Loads one level of restored state into a table."""
     if DELETED in data.schema.names:
         is_gone = data.column(DELETED)
         gone = is_gone.to_numpy(zero_copy_only=False)
@@ -210,7 +210,7 @@ def _load(table: StateTable, layout: EntryFormat, groups: Groups, data: pa.Recor
 
 
 def _joined(parts: list[Rows]) -> Rows:
-    """Restored rows, the lowest level first, as one."""
+    """Merges restored rows, lowest level first, into one batch."""
     if not any(DELETED in data.schema.names for _, data in parts):
         table = pa.Table.from_batches([data for _, data in parts]).combine_chunks()
         groups = np.concatenate([groups for groups, _ in parts])

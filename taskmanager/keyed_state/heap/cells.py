@@ -1,4 +1,4 @@
-"""Lists, maps and the cleanup of state that expires, on a table of Python objects.
+"""Lists, maps and the cleanup of expired state, on a table of Python objects.
 
 What was changed in place is written back: the table learns that the entry is another one than in the last snapshot.
 """
@@ -79,7 +79,7 @@ class HeapMapCells:
 
 
 class HeapSweep:
-    """Walks through the key groups, some entries at each call; the keys of one group are listed when it is reached."""
+    """Cleans up expired entries: walks through the key groups, some entries at each call. The keys of a group are listed when it is reached."""
 
     def __init__(self, table: StateTable, kind: str, ttl: Ttl, owned: KeyGroupRange) -> None:
         self._table = table
@@ -104,7 +104,7 @@ class HeapSweep:
                 self._table.write(group, entry, left)
 
     def _around(self) -> Iterator[tuple[int, Entry] | None]:
-        """For ever; ``None`` behind the last key group."""
+        """Yields all entries for ever, and ``None`` after the last key group."""
         while True:
             for group in self._table.groups():
                 for entry in self._table.keys(group):

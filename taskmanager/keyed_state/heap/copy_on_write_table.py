@@ -1,4 +1,4 @@
-"""A table of keyed state that can be frozen without copying it: law 3 of a checkpoint.
+"""A table of keyed state that can be frozen without copying it.
 
     group ─▶ layers: base ◀ ... ◀ top        a layer: {(key, namespace): value}; reads go down, writes to the top
     freeze    what is in the layers now is the snapshot's; a group gets a new top with its first write after that
@@ -24,10 +24,10 @@ from tidegate.taskmanager.keyed_state.entry import Entry, Namespace
 
 Layer = dict[Entry, StateValue]
 Changes = dict[int, set[Entry]]
-"""By key group."""
+"""Changed entries by key group."""
 
 LOOKED_AT = 256
-"""Groups that one ``merge_some`` looks at, at most."""
+"""Most groups that one ``merge_some`` checks."""
 
 
 class _Mark:
@@ -48,7 +48,7 @@ _NO_VALUES: Final[Mapping[Namespace, StateValue]] = {}
 
 
 class _Group:
-    """``epochs[i]``: the number of freezes before layer i was begun, or was last found to be needless."""
+    """The layers of a key group. ``epochs[i]``: the number of freezes before layer i was begun, or when no snapshot was last found to need it."""
 
     __slots__ = ("epochs", "layers", "number")
 
@@ -59,12 +59,12 @@ class _Group:
 
 
 class StateTable:
-    """State of one name, of all key groups of a subtask. Used from the subtask's thread only."""
+    """The table of one state, of all key groups of a subtask. Used from the subtask's thread only."""
 
     def __init__(self) -> None:
         self._groups: dict[int, _Group] = {}
         self._epoch = 0
-        """Freezes so far."""
+        """The number of freezes."""
         self._snapshots: list[FrozenTable] = []
         self._layered: deque[_Group] = deque()
         """Groups with more than one layer."""
@@ -72,7 +72,7 @@ class StateTable:
         self._sealed: list[tuple[int, Changes]] = []
 
     def read(self, group: int, entry: Entry) -> StateValue:
-        """The value for user code, or ``None``. It may be changed in place: a frozen one is a copy."""
+        """Returns the value for user code, or ``None``. It may be changed in place: a frozen one is copied."""
         held = self._groups.get(group)
         if held is None:
             return None
@@ -89,7 +89,7 @@ class StateTable:
         return None if found is MISSING or found is DELETED else found
 
     def peek(self, group: int, entry: Entry) -> StateValue:
-        """The value as it lies there, or ``None``: for callers that never change it."""
+        """Returns the value as it is stored, or ``None``, for callers that never change it."""
         held = self._groups.get(group)
         if held is None:
             return None
@@ -108,7 +108,7 @@ class StateTable:
             self._note(group, entry)
 
     def direct(self, group: int) -> Layer | None:
-        """The layer that may be changed in place: no snapshot needs the group, and changes are not noted."""
+        """Returns the layer of a group that may be changed in place; ``None`` if a snapshot needs the group, or changes are noted."""
         held = self._groups.get(group)
         if held is None or self._changes is not None or len(held.layers) > 1 or held.epochs[-1] != self._epoch:
             return None
@@ -127,37 +127,37 @@ class StateTable:
             self._note(group, entry)
 
     def entries(self) -> Iterator[tuple[int, Entry, StateValue]]:
-        """All entries now, by key group: (group, entry, value)."""
+        """Yields all entries now, by key group: (group, entry, value)."""
         for group in self.groups():
             for entry, value in _merged(self._groups[group].layers).items():
                 yield group, entry, value
 
     def forget_all(self) -> None:
-        """Forgets all changes of a table that was never frozen."""
+        """Removes all entries of a table that was never frozen."""
         assert not self._epoch, self._epoch
         self._groups = {}
 
     def groups(self) -> list[int]:
-        """Key groups that may hold something."""
+        """Returns the key groups that may have entries."""
         return sorted(self._groups)
 
     def keys(self, group: int) -> list[Entry]:
-        """What may be there in a key group, removed entries included."""
+        """Returns the entries that a key group may have, removed ones included."""
         held = self._groups.get(group)
         return [] if held is None else list(set().union(*held.layers))
 
     def note_changes(self) -> None:
-        """From now on. A second call changes nothing."""
+        """Begins to note changes for incremental snapshots. A second call does nothing."""
         if self._changes is None:
             self._changes = {}
 
     def forget_changes(self, epoch: int) -> None:
-        """Forgets what changed up to this epoch: no later delta starts before it."""
+        """Forgets the changes up to an epoch, before which no later delta starts."""
         while self._sealed and self._sealed[0][0] <= epoch:
             del self._sealed[0]
 
     def freeze(self) -> FrozenTable:
-        """References to what is there now."""
+        """Freezes the table as references, without copies."""
         self._epoch += 1
         if self._changes is not None:
             self._sealed.append((self._epoch, self._changes))
@@ -168,8 +168,7 @@ class StateTable:
         return frozen
 
     def merge_some(self, limit: int) -> bool:
-        """Merges layers that no snapshot needs, until more than ``limit`` entries were moved. Returns whether there may
-        be others left."""
+        """Merges layers that no snapshot needs, until more than ``limit`` entries were moved. Returns whether there may be others left."""
         for _ in range(min(LOOKED_AT, len(self._layered))):
             held = self._layered.popleft()
             limit -= self._merge(held)
@@ -187,7 +186,7 @@ class StateTable:
         noted.add(entry)
 
     def _top(self, held: _Group) -> Layer:
-        """The top layer, to write into: a new one when a snapshot needs that which is there."""
+        """Returns the top layer, to write into; a new one if a snapshot needs the present one."""
         if self._is_needed(held):
             held.layers.append({})
             held.epochs.append(self._epoch)
@@ -198,7 +197,7 @@ class StateTable:
         return held.layers[-1]
 
     def _is_needed(self, held: _Group) -> bool:
-        """Whether the top layer is part of a snapshot that has not written the group."""
+        """Tells whether the top layer is part of a snapshot that has not written the group yet."""
         begun = held.epochs[-1]
         return any(begun < snapshot.epoch and snapshot.needs(held.number) for snapshot in self._snapshots)
 
@@ -217,7 +216,7 @@ class StateTable:
 
     @property
     def oldest_needed(self) -> int:
-        """The epoch of the oldest snapshot that is being written, or the last one."""
+        """The epoch of the oldest snapshot that is being written, or the last epoch."""
         return min((snapshot.epoch for snapshot in self._snapshots), default=self._epoch)
 
     def _release(self, frozen: FrozenTable) -> None:
@@ -225,7 +224,7 @@ class StateTable:
 
 
 class IndexedTable(StateTable):
-    """A table that also has the values of each key by their namespaces."""
+    """A table that also finds the values of each key by their namespaces."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -234,7 +233,7 @@ class IndexedTable(StateTable):
         """Whether there was an entry without a namespace."""
 
     def of_key(self, group: int, key: Key) -> Mapping[Namespace, StateValue]:
-        """For callers that change neither the mapping nor what is in it."""
+        """Returns the values of a key by namespace, for callers that change neither the mapping nor the values."""
         return self._of_key.get(group, _NO_KEYS).get(key, _NO_VALUES)
 
     def write(self, group: int, entry: Entry, value: StateValue) -> None:
@@ -270,7 +269,7 @@ class IndexedTable(StateTable):
 
 
 class FrozenTable:
-    """What a table was when it was frozen. Read from the snapshot thread; released in the subtask's."""
+    """A table as it was when it was frozen. It is read from the snapshot thread, and released in the subtask's."""
 
     def __init__(
         self,
@@ -292,30 +291,30 @@ class FrozenTable:
         return sorted(self._layers)
 
     def group(self, group: int) -> Layer:
-        """The entries of one group, none of them ``DELETED``. Not to be changed."""
+        """Returns the entries of one group, without removed ones. Read-only."""
         layers = self._layers.get(group)
         return {} if layers is None else _merged(layers)
 
     def size_of(self, group: int) -> int:
-        """How many entries there are, more or less."""
+        """Returns approximately how many entries a group has."""
         return sum(len(layer) for layer in self._layers.get(group, ()))
 
     def changed(self, group: int, since: int) -> set[Entry]:
-        """Entries of a group that were written or removed after the freeze ``since``."""
+        """Returns the entries of a group that were written or removed after the freeze ``since``."""
         return set().union(*(changes[group] for epoch, changes in self._changes if epoch > since and group in changes))
 
     def entries(self) -> Iterator[tuple[int, Entry, StateValue]]:
-        """All entries, by key group."""
+        """Yields all entries, by key group."""
         for group in self.groups():
             for entry, value in self.group(group).items():
                 yield group, entry, value
 
     def written(self, group: int) -> None:
-        """Notes that this group was written: no snapshot reads it now, and its content may change."""
+        """Notes that a group was written, so that its layers may be changed."""
         self._written.add(group)
 
     def release(self) -> None:
-        """A second call changes nothing."""
+        """Releases the references. A second call does nothing."""
         if self._table is not None:
             table, self._table, self._layers, self._changes = self._table, None, {}, ()
             table._release(self)

@@ -1,4 +1,4 @@
-"""Entries of keyed state as Arrow columns, and back.
+"""Converts entries of keyed state to Arrow columns, and back.
 
 key        a column of the key's type, or pickled when there is none
 namespace  ``window_start`` and ``window_end`` for time windows; ``window_id`` for windows of counts; ``namespace`` (pickled)
@@ -36,13 +36,12 @@ WINDOW_START, WINDOW_END, WINDOW_ID = "window_start", "window_end", "window_id"
 Columns = list[tuple[pa.Field, pa.Array]]
 _PICKLED_TYPE = Types.PICKLED_BYTE_ARRAY()
 _KEY_OF, _NAMESPACE_OF = itemgetter(0), itemgetter(1)
-"""Key and namespace of an entry; ``_NAMESPACE_OF`` also takes a timer."""
+"""Return the key and the namespace of an entry; ``_NAMESPACE_OF`` also the namespace of a timer."""
 
 
 @dataclass(frozen=True, slots=True)
 class EntryFormat:
-    """How the entries of one state are written. ``value_type`` is ``None`` for timers, whose namespace is
-    ``(timestamp, namespace)``."""
+    """The format in which the entries of one state are written. ``value_type``: ``None`` for timers, whose namespace is ``(timestamp, namespace)``."""
 
     operator: str
     state_name: str
@@ -60,7 +59,7 @@ class EntryFormat:
 
     @property
     def declared(self) -> pa.Schema:
-        """The columns that the job declares: without those of namespaces."""
+        """The columns that the job declares, without those of namespaces."""
         fields = [self.key_type.arrow_field(KEY)]
         if self.value_type is not None:
             fields.append(self.value_type.arrow_field(VALUE))
@@ -82,28 +81,28 @@ class EntryFormat:
         return self.kind == "map"
 
     def has_columns(self, stored: pa.Schema) -> bool:
-        """Whether a file is just as it would be written now."""
+        """Tells whether a file has exactly the columns that are written now."""
         if self.ttl is None and TTL_COLUMN in stored.names:
             return False
         return all(field.name in stored.names and stored.field(field.name).equals(field) for field in self.declared)
 
     def living(self, entries: Mapping[Entry, StateValue], now_ms: int) -> Mapping[Entry, StateValue]:
-        """What a snapshot holds: without what has expired, if the state is configured so."""
+        """Returns the entries that a snapshot contains: without expired ones, if the state is configured so."""
         if self.ttl is None or not self.ttl.in_full_snapshot:
             return entries
         return self.ttl.without_expired(self.kind, entries, now_ms)
 
 
 class EntryColumns:
-    """Entries of some key groups, column by column; behind them, in a delta, those that were removed."""
+    """Entries of some key groups on their way into columns; in a delta followed by the removed ones."""
 
     def __init__(self, layout: EntryFormat, kinds: Set[type]) -> None:
-        """``kinds``: types of the namespaces of all batches that are to have the same columns."""
+        """``kinds``: types of the namespaces of all batches that must have the same columns."""
         self.layout = layout
         self.kinds = kinds
         self.keys: list[Key] = []
         self.namespaces: list[Namespace] = []
-        """Nothing where all are ``None``."""
+        """The namespaces of the entries; empty if all are ``None``."""
         self.values: list[StateValue] = []
         self._groups: list[tuple[int, int]] = []
         self._has_namespaces = layout.value_type is None or not kinds <= {type(None)}
@@ -135,8 +134,10 @@ def kinds_of(layout: EntryFormat, entries: Iterable[Entry]) -> set[type]:
 
 
 def to_columns(entries: EntryColumns, *, is_delta: bool = False) -> tuple[Groups, pa.RecordBatch]:
-    """``is_delta``: with a column ``deleted``. Raises ``SchemaMismatch`` naming the state when a value does not fit its type,
-    ``NotSerializable``."""
+    """Converts entries to columns; returns their key groups and the batch. ``is_delta``: adds the column ``deleted``.
+
+    Raises ``SchemaMismatch`` naming the state when a value does not fit its type, or ``NotSerializable``.
+    """
     layout = entries.layout
     where = f"operator '{layout.operator}', state '{layout.state_name}'"
     fields = [layout.key_type.arrow_field(KEY)]
@@ -166,7 +167,7 @@ def to_columns(entries: EntryColumns, *, is_delta: bool = False) -> tuple[Groups
 
 
 def removed_entries(layout: EntryFormat, groups: Groups, data: pa.RecordBatch) -> Iterator[tuple[int, Entry]]:
-    """Yields the entries of rows of which only the keys, namespaces and times mean something."""
+    """Yields the entries of removed rows, whose values mean nothing."""
     keys = _forms(layout, data)
     spaces: Iterable[Namespace] = namespaces_of(data)
     if layout.value_type is None:
@@ -177,8 +178,10 @@ def removed_entries(layout: EntryFormat, groups: Groups, data: pa.RecordBatch) -
 def from_columns(
     layout: EntryFormat, groups: Groups, data: pa.RecordBatch, now_ms: int = 0
 ) -> Iterator[tuple[int, Entry, StateValue]]:
-    """``now_ms``: when state that gets a time-to-live only now was written. Raises ``SchemaMismatch`` when the state was
-    written with types that cannot be read as the job's."""
+    """Yields group, entry and value of each row. ``now_ms``: the time of state that was written without a time to live.
+
+    Raises ``SchemaMismatch`` when the state was written with types that cannot be read as the job's.
+    """
     data = _as_declared(layout, data)
     keys = _forms(layout, data)
     spaces: Iterable[Namespace] = namespaces_of(data)
@@ -197,7 +200,7 @@ def from_columns(
 
 
 def values_in(layout: EntryFormat, column: pa.Array) -> list[StateValue]:
-    """The values of a column; those of maps with the canonical forms of their keys. Raises ``SchemaMismatch``."""
+    """Returns the values of a column. Those of maps have canonical keys. Raises ``SchemaMismatch``."""
     assert layout.value_type is not None
     if not (layout.is_map and isinstance(layout.value_type, MapTypeInfo)):
         return decode_column(layout.value_type, column)

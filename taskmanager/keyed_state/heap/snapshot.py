@@ -1,4 +1,4 @@
-"""A frozen table of Python objects, written: its key groups whole, or what changed in them since an earlier checkpoint.
+"""Writes a frozen table of Python objects: whole key groups, or what changed in them since an earlier checkpoint.
 
 decide ─▶ for some key groups at a time: entries become columns ─▶ the groups are given back ─▶ the columns are written
 """
@@ -17,11 +17,11 @@ from tidegate.taskmanager.state.files.segment_streams import Rows as Piece
 from tidegate.taskmanager.state.files.segment_streams import write_segments
 
 PIECE_ENTRIES = 1 << 14
-"""Made columns at once by the snapshot thread: bounds what a snapshot holds besides the state."""
+"""Entries that the snapshot thread converts to columns at once, which bounds what a snapshot holds besides the state."""
 
 
 class FrozenHeapTable:
-    """``base``: what it may build upon. ``increments``: later checkpoints may build upon it."""
+    """A frozen table with the chain that it may build upon, ``base``. ``increments``: set if later checkpoints may build upon this one."""
 
     def __init__(
         self,
@@ -38,8 +38,9 @@ class FrozenHeapTable:
         self._increments = increments
 
     def write(self, store: SegmentStore, owned: KeyGroupRange, frozen_ms: int) -> list[SegmentHandle]:
-        """Snapshot thread. ``frozen_ms``: when it was frozen, for state that expires. Raises ``StorageError``,
-        ``SchemaMismatch``, ``NotSerializable``."""
+        """Writes the table; returns its segments. Runs in the snapshot thread. ``frozen_ms``: time of the freeze, for state with a time to live. Raises
+        ``StorageError``, ``SchemaMismatch``, ``NotSerializable``.
+        """
         table, base = self._table, self._base
         groups = range(owned.start, owned.end + 1)
         changed = [len(table.changed(group, base.epoch)) if base else 0 for group in groups]

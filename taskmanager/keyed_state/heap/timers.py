@@ -1,5 +1,4 @@
-"""Timers in memory. The truth is a table of keyed state; the heap only orders it, and an entry of the heap whose timer is gone from
-the table is passed over."""
+"""Timers in memory: a table of keyed state, and a heap that orders it. Entries of the heap whose timer is not in the table are skipped."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from tidegate.taskmanager.keyed_state.timers import Timer
 
 
 class HeapTimers:
-    """Timers of one time are handed out in the order in which they were added."""
+    """The timers of one time domain, in memory. Timers of the same time fire in the order in which they were added."""
 
     def __init__(self, table: KeyedTable) -> None:
         self._table = table

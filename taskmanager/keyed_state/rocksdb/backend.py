@@ -1,4 +1,4 @@
-"""Keyed state in RocksDB: the backend ``rocksdb``, for more state than fits into memory.
+"""The keyed state backend ``rocksdb``, for more state than fits into memory.
 
     handles ─▶ tables · list cells · map cells ─▶ rows of one database
     freeze  ─▶ view of the database ─▶ the same segments as every backend writes
@@ -45,7 +45,7 @@ C = TypeVar("C", bound=RocksCells)
 
 
 class RocksKeyedBackend(KeyedBackend):
-    """``state.backend.type: rocksdb``. ``is_incremental``: remember what changes between checkpoints."""
+    """The backend of ``state.backend.type: rocksdb``. ``is_incremental``: tracks changes for incremental checkpoints."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class RocksKeyedBackend(KeyedBackend):
         self._loading: list[RocksCells] = []
 
     def restore(self, restored: RestoredOperator, source: SegmentSource) -> None:
-        """Files are opened when their state is asked for, and read when its entries are."""
+        """Takes restored segments. Files are opened when their state is requested, and read when its entries are."""
         timers = tuple(segment for segment in restored.keyed if self._is_on_heap(segment.state_name))
         self._heap.restore(RestoredOperator(keyed=timers), source)
         for segment in restored.keyed:
@@ -211,7 +211,7 @@ class RocksKeyedBackend(KeyedBackend):
         return cells
 
     def _leave(self, restored: UnclaimedState, cells: RocksCells) -> bool:
-        """Whether the state's rows stay in their files until they are asked for, or loaded."""
+        """Leaves a state's rows in their files until they are needed or loaded, if possible. Returns whether it is."""
         rows = cells.rows
         files = restored.leave(rows.layout, rows.state_id, self.now_ms())
         if files is None:
@@ -230,7 +230,7 @@ class RocksKeyedBackend(KeyedBackend):
         return self._database.settings.timers_on_heap and state_name in _TIMERS
 
     def _forget_changes(self) -> None:
-        """Epochs that no later snapshot will look back upon."""
+        """Forgets the changes of epochs that no later snapshot needs."""
         oldest = [increments.oldest_epoch for increments in self._increments.values()]
         known = [epoch for epoch in oldest if epoch is not None]
         if known:

@@ -1,4 +1,4 @@
-"""Which entries changed since an earlier snapshot, for incremental ones: their row keys, epoch by epoch.
+"""Tracks which entries changed since an earlier snapshot, for incremental checkpoints: their row keys, epoch by epoch.
 
     add(entry) ─▶ set in memory ──8192──▶ rows of the database itself, under a state id that no state has
     seal()     ─▶ the epoch is over; its set is never changed again
@@ -19,11 +19,11 @@ CHANGES_ID = 0xFFFF
 _ROWS = CHANGES_ID.to_bytes(2, "big")
 _EPOCH_BYTES = 4
 SPILL_AT = 8192
-"""Changed keys that are held in memory; more become rows of the database (docs/adr/0030). Chosen, not measured."""
+"""Changed keys that are held in memory; more of them become rows of the database (docs/adr/0030). Chosen, not measured."""
 
 
 class ChangedEntries:
-    """``is_kept`` false: nothing is remembered (checkpoints are not incremental)."""
+    """The changed entries of a backend. ``is_kept``: false if checkpoints are not incremental, so that nothing is tracked."""
 
     def __init__(self, database: RocksDatabase, *, is_kept: bool) -> None:
         self._database = database
@@ -32,13 +32,13 @@ class ChangedEntries:
         self._current: set[bytes] = set()
         self._sealed: dict[int, frozenset[bytes]] = {}
         self._oldest = 0
-        """Epochs up to this one are forgotten."""
+        """The epoch up to which changes are forgotten."""
         self._in_use: dict[int, int] = {}
-        """By epoch of a freeze that is not released: what is forgotten no further than."""
+        """For the epoch of each freeze that is not released, the epoch beyond which nothing may be forgotten."""
 
     @property
     def is_fresh(self) -> bool:
-        """Nothing was frozen yet."""
+        """Whether nothing was frozen yet."""
         return self._epoch == 1
 
     def add(self, entry: bytes) -> None:
@@ -49,7 +49,7 @@ class ChangedEntries:
                 self._current = set()
 
     def seal(self) -> SealedChanges:
-        """At a freeze, before its view is taken. What was changed up to now, for that snapshot."""
+        """Ends the epoch and returns the changes up to now. Called at a freeze, before its view is made."""
         if self._current:
             self._sealed[self._epoch] = frozenset(self._current)
             self._current = set()
@@ -59,11 +59,11 @@ class ChangedEntries:
         return sealed
 
     def release(self, sealed: SealedChanges) -> None:
-        """Its snapshot is done."""
+        """Releases the changes of a snapshot that is done."""
         self._in_use.pop(sealed.epoch, None)
 
     def forget(self, epoch: int) -> None:
-        """No later snapshot will ask for what changed up to this epoch."""
+        """Forgets the changes up to an epoch, which no later snapshot needs."""
         epoch = min(epoch, *self._in_use.values()) if self._in_use else epoch
         if epoch <= self._oldest:
             return
@@ -74,7 +74,7 @@ class ChangedEntries:
 
 
 class SealedChanges:
-    """All epochs that a snapshot may look back upon. Immutable."""
+    """The changes of all epochs that a snapshot may need. Immutable."""
 
     def __init__(self, database: RocksDatabase, epoch: int, sets: dict[int, frozenset[bytes]], oldest: int) -> None:
         self._database = database
@@ -83,7 +83,7 @@ class SealedChanges:
         self._oldest = oldest
 
     def since(self, epoch: int, prefix: bytes) -> Iterator[bytes]:
-        """Entries with this prefix that changed after ``epoch``, each once, in order. Any thread."""
+        """Yields the entries with this prefix that changed after ``epoch``, each once, in order. May run in any thread."""
         assert epoch >= self._oldest, (
             f"changes since epoch {epoch} are asked for, those up to {self._oldest} are forgotten"
         )

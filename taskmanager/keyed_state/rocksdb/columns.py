@@ -1,4 +1,4 @@
-"""Rows of RocksDB to Arrow batches, and restored batches to entries.
+"""Converts rows of RocksDB to Arrow batches for segments.
 
     view ─▶ whole_rows · changed_rows ─▶ Stored, one for each entry ─▶ batches (some thousand entries each) ─▶ segment
 
@@ -36,18 +36,17 @@ from tidegate.taskmanager.state.files.segment_streams import Rows
 
 DELETED = "deleted"
 BATCH_ENTRIES = 8192
-"""Bounds what is decoded at once, since values may be large; the cost of a batch is spread over enough of them."""
+"""Entries of a batch, which bounds what is decoded at once since values may be large."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What is the same in all batches of a file: the columns of the namespace, and whether removed entries are
-    included."""
+    """What all batches of a file have in common: the columns of the namespace, and whether removed entries are included."""
 
     rows: StateRows
     namespaces: frozenset[int]
     expired_before_ms: int | None = None
-    """Elements that were written up to this time are left out."""
+    """Elements written up to this time are left out; ``None``: none are."""
     has_deleted: bool = False
 
     @property
@@ -57,7 +56,7 @@ class Form:
 
 @dataclass(slots=True)
 class _Batch:
-    """Entries on their way into columns. ``contents``: row values of each entry; ``map_keys`` beside them for maps."""
+    """Entries on their way into columns. ``contents``: row values of each entry; ``map_keys``: the keys of each map."""
 
     groups: list[int] = field(default_factory=list)
     keys: list[Key] = field(default_factory=list)
@@ -69,8 +68,10 @@ class _Batch:
 def whole_batches(
     form: Form, view: View, groups: KeyGroupRange | None, unloaded: FrozenUnloaded | None = None
 ) -> Iterator[Rows]:
-    """All entries of some key groups; ``None``: of all of them, by the walk that the view was made for, which knows nothing of
-    what is ``unloaded``."""
+    """Yields all entries of some key groups as batches.
+
+    ``groups``: ``None`` for all of them, by the walk for which the view was made; it does not include ``unloaded`` entries.
+    """
     if unloaded is not None:
         assert groups is not None
         return _batches(form, _with_unloaded(form.rows, view, groups, unloaded))
@@ -81,7 +82,7 @@ def whole_batches(
 
 
 def changed_batches(form: Form, view: View, entries: Iterable[bytes]) -> Iterator[Rows]:
-    """What became of these entries."""
+    """Yields the present state of changed entries as batches."""
     batch = _Batch()
     for entry in entries:
         key, namespace, _ = form.rows.parts(entry)
@@ -127,7 +128,7 @@ def _batches(form: Form, rows: Iterator[Pair]) -> Iterator[Rows]:
 
 
 def _single_batches(form: Form, rows: Iterator[Pair]) -> Iterator[Rows]:
-    """One row for each entry: whole columns at a time."""
+    """Yields batches of state with one row for each entry, converted in whole columns."""
     layout = form.rows.layout
     last = form.expired_before_ms
     while chunk := list(islice(rows, BATCH_ENTRIES)):

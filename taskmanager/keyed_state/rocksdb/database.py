@@ -1,6 +1,6 @@
-"""RocksDB as this backend uses it: one database for each operator of a subtask, without a log, gone with the attempt.
+"""RocksDB as the backend uses it: one database for each operator of a subtask, without a log, removed with the attempt.
 
-Nothing here is durable, and nothing has to be: checkpoints are. The only importer of ``rocksdict``.
+Nothing in it has to be durable, since checkpoints are. This is the only module that imports ``rocksdict``.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from tidegate.taskmanager.keyed_state.rocksdb.keys import after
 Pair = tuple[bytes, bytes]
 BATCH_ROWS = 4096
 _Rocks = Any
-"""Objects of rocksdict, whose stubs differ from what it takes."""
+"""The type of objects of rocksdict, whose stubs differ from what it accepts."""
 
 
 @dataclass(frozen=True, slots=True)
 class RocksDBSettings:
-    """``memory_bytes`` is for block cache and write buffers together; 0: each has a size of its own. ``cached_timers``: of a key
-    group, in memory."""
+    """The settings of a database. ``memory_bytes``: for block cache and write buffers together; 0: each has its own size. ``cached_timers``: timers of each key
+    group that are kept in memory.
+    """
 
     directories: tuple[str, ...] = ()
     memory_bytes: int = 0
@@ -42,7 +43,7 @@ class RocksDBSettings:
 
     @staticmethod
     def of(found: Configuration, managed_memory_bytes: int) -> RocksDBSettings:
-        """The options of a job. ``managed_memory_bytes``: what this database may take of its slot, 0 when unbounded."""
+        """Reads the settings from a job's configuration. ``managed_memory_bytes``: what this database may use of its slot, 0 when unbounded."""
         fixed = found.get(RocksDBOptions.FIXED_PER_SLOT)
         directories = found.get(RocksDBOptions.LOCAL_DIRECTORIES)
         managed = managed_memory_bytes if found.get(RocksDBOptions.MANAGED_MEMORY) else 0
@@ -63,8 +64,10 @@ class RocksDBSettings:
 
 
 class View:
-    """The rows at the moment when it was made. Read from one thread, whichever, also after the database was closed; one walk
-    at a time. (An iterator: those of rocksdict's ``Snapshot`` show what is written later.)"""
+    """The rows of a database at the moment when the view was made. It is read by one thread, one walk at a time, also after the database was closed.
+
+    It is an iterator, as those of rocksdict's ``Snapshot`` show later writes.
+    """
 
     def __init__(self, iterator: _Rocks, walks: dict[bytes, Iterator[Pair]], path: str) -> None:
         self._walker = _Walker(iterator, path)
@@ -72,7 +75,7 @@ class View:
         self._path = path
 
     def all_rows(self, prefix: bytes) -> Iterator[Pair]:
-        """Those that begin with ``prefix``, one of those that the view was made for. Once. Raises ``StorageError``."""
+        """Yields the rows that begin with ``prefix``, one of those for which the view was made. Only once for each prefix. Raises ``StorageError``."""
         last = prefix
         for pair in self._walks.pop(prefix):
             if not pair[0].startswith(prefix):
@@ -83,20 +86,25 @@ class View:
             raise StorageError(f"the RocksDB in {self._path} lost rows behind {last!r}; the attempt must be restarted")
 
     def rows(self, prefix: bytes, begin: bytes = b"") -> Iterator[Pair]:
-        """Those that begin with ``prefix``, in order, from ``begin`` on. Asking for one prefix after the other, in their order, passes
-        each deleted row once. Raises ``StorageError``."""
+        """Yields the rows that begin with ``prefix``, in order, from ``begin`` on. Raises ``StorageError``.
+
+        Successive prefixes in ascending order pass each deleted row only once.
+        """
         return self._walker.rows(prefix, begin or prefix)
 
 
 class _Walker:
-    """An iterator that remembers which keys in front of its row do not exist. RocksDB keeps deleted rows until it compacts, and a seek
-    passes all that follow one another, with the interpreter's lock: to seek each of many deleted neighbours is quadratic."""
+    """Iterates over rows and remembers which keys in front of its position do not exist.
+
+    RocksDB keeps deleted rows until it compacts, and a seek passes all that follow one another, holding the interpreter's lock: seeking each of many deleted
+    neighbours would be quadratic.
+    """
 
     def __init__(self, iterator: _Rocks, path: str) -> None:
         self._iterator = iterator
         self._path = path
         self._clear_from: bytes | None = None
-        """No row lies between this key and the one where the iterator is; ``None``: unknown."""
+        """A key such that no row lies between it and the position of the iterator; ``None``: not known."""
 
     def rows(self, prefix: bytes, begin: bytes) -> Iterator[Pair]:
         iterator = self._iterator
@@ -119,7 +127,7 @@ class _Walker:
             raise _failed("read", self._path, error) from error
 
     def _is_first_from(self, begin: bytes) -> bool:
-        """Where it is, is where a seek of ``begin`` would lead."""
+        """Tells whether the iterator is where a seek of ``begin`` would lead."""
         if self._clear_from is None or begin < self._clear_from:
             return False
         return not self._iterator.valid() or begin <= self._iterator.key()
@@ -130,11 +138,12 @@ def _failed(what: str, path: str, error: Exception) -> StorageError:
 
 
 class RocksDatabase:
-    """Rows in the order of their keys. Used from the subtask's thread; ``rows`` and a ``View`` from any. What goes wrong on the
-    disk is a ``StorageError`` that names the directory."""
+    """The database: rows in the order of their keys. Used from the subtask's thread; ``rows`` and a ``View`` from any. Errors of the disk are ``StorageError``
+    naming the directory.
+    """
 
     def __init__(self, settings: RocksDBSettings, directory: str, subtask: int = 0) -> None:
-        """``directory``: of the attempt. Raises ``InvalidJob`` when rocksdict is not installed."""
+        """``directory``: of the attempt. Raises ``InvalidJob`` when rocksdict is not installed, and ``StorageError`` when the database cannot be opened."""
         self.settings = settings
         self._library = _Library.load()
         own = settings.directories
@@ -168,14 +177,14 @@ class RocksDatabase:
             raise _failed("write", self.path, error) from error
 
     def rows(self, prefix: bytes, begin: bytes = b"", end: bytes = b"") -> Iterator[Pair]:
-        """Those that begin with ``prefix`` now, in order, from ``begin`` on, up to before ``end``."""
+        """Yields the rows that begin with ``prefix`` now, in order, from ``begin`` on, up to before ``end``."""
         options = self._library.bounded(
             end or after(prefix)
         )  # a local name: rocksdict does not hold the bound that it reads
         yield from _Walker(self._db.iter(options), self.path).rows(prefix, begin or prefix)
 
     def last(self, prefix: bytes) -> bytes | None:
-        """The key of the last row that begins with ``prefix``. Raises ``StorageError``."""
+        """Returns the key of the last row that begins with ``prefix``; ``None`` if there is none. Raises ``StorageError``."""
         iterator = self._db.iter()
         try:
             iterator.seek_for_prev(after(prefix))
@@ -186,32 +195,32 @@ class RocksDatabase:
         return found if found is not None and found.startswith(prefix) else None
 
     def put_all(self, rows: Sequence[Pair]) -> None:
-        """At once, which is cheaper than one by one."""
+        """Writes rows in one batch, which is cheaper than one by one."""
         try:
             self._db.write(self._library.batch(rows), self._library.write_options)
         except Exception as error:
             raise _failed("write", self.path, error) from error
 
     def delete_range(self, begin: bytes, end: bytes) -> None:
-        """All rows from ``begin`` to before ``end``."""
+        """Deletes all rows from ``begin`` to before ``end``."""
         try:
             self._db.delete_range(begin, end)
         except Exception as error:
             raise _failed("write", self.path, error) from error
 
     def view(self, prefixes: Iterable[bytes] = ()) -> View:
-        """O(1). ``prefixes``: all rows of each are walked through, which is cheaper when it is known."""
+        """Makes a view of the present rows, in constant time. ``prefixes``: those whose rows will all be read, which is cheaper when it is known."""
         walks = {prefix: iter(self._db.items(from_key=prefix)) for prefix in prefixes}
         return View(self._db.iter(), walks, self.path)
 
     def close(self) -> None:
-        """A second call changes nothing."""
+        """Closes the database and removes its files. A second call does nothing."""
         self._db.close()
         shutil.rmtree(self.path, ignore_errors=True)
 
 
 class _Library:
-    """rocksdict, loaded when the first database is opened."""
+    """The library rocksdict, loaded when the first database is opened."""
 
     def __init__(self) -> None:
         import rocksdict  # the backend is an extra
@@ -222,7 +231,7 @@ class _Library:
 
     @staticmethod
     def load() -> _Library:
-        """Raises ``InvalidJob`` that names the extra."""
+        """Loads rocksdict. Raises ``InvalidJob`` naming the extra to install."""
         try:
             return _Library()
         except ImportError as error:

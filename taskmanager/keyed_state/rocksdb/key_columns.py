@@ -1,4 +1,4 @@
-"""Row keys of RocksDB to the columns ``key`` and those of the namespace: integers all at once, others one by one."""
+"""Converts row keys of RocksDB to the columns of keys and namespaces: integers all at once, others one by one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NONE, _WINDOW, _COUNT, _INT, _TEXT = ord("n"), ord("w"), ord("c"), ord("i"), or
 _INTEGER_ROW = np.dtype([("state", ">u2"), ("group", ">u2"), ("form", "u1"), ("key", ">i8"), ("space", "u1")])
 _SIGN = np.uint64(1 << 63)
 _TEXT_START = PREFIX_BYTES + 5
-"""Behind the form of the key and the four bytes of its length."""
+"""Where the text of a key begins in a row key: behind the form of the key and the four bytes of its length."""
 
 
 def batch_of(columns: Columns) -> pa.RecordBatch:
@@ -40,8 +40,10 @@ def batch_of(columns: Columns) -> pa.RecordBatch:
 def key_columns(
     key_type: TypeInformation, row_keys: Sequence[bytes], namespaces: frozenset[int], where: str
 ) -> tuple[Groups, Columns]:
-    """``keys`` end with the namespace; ``namespaces``: the forms that it may have. Raises ``SchemaMismatch`` naming
-    ``where`` when a key does not fit its type."""
+    """Converts row keys, which end with the namespace. Returns their key groups, and the columns of keys and namespaces.
+
+    ``namespaces``: the forms that namespaces may have. Raises ``SchemaMismatch`` naming ``where`` when a key does not fit its type.
+    """
     field = key_type.arrow_field(KEY)
     if namespaces <= {_NONE}:
         integers = _integers(row_keys, field.type) if pa.types.is_integer(field.type) else None
@@ -62,7 +64,7 @@ def key_columns(
 def timer_columns(
     key_type: TypeInformation, row_keys: Sequence[bytes], namespaces: frozenset[int], where: str
 ) -> tuple[Groups, Columns]:
-    """Returns what ``key_columns`` does, of rows of timers, with a column of their times."""
+    """Converts row keys of timers as ``key_columns`` does, with a column of their times."""
     cut = PREFIX_BYTES + TIMESTAMP_BYTES
     flipped = np.frombuffer(b"".join([row[PREFIX_BYTES:cut] for row in row_keys]), ">u8").astype(np.uint64)
     plain = [row[:PREFIX_BYTES] + row[cut:] for row in row_keys]
@@ -75,7 +77,7 @@ def timestamp_column(timestamps: Sequence[int] | npt.NDArray[np.int64]) -> tuple
 
 
 def namespace_columns(forms: frozenset[int], spaces: Sequence[Namespace]) -> Columns:
-    """Returns the namespace's columns, which are the same for all batches of a file, whatever is in this one."""
+    """Returns the columns of namespaces, which are the same in all batches of a file, whatever this one contains."""
     if forms <= {_NONE}:
         return []
     if forms == {_WINDOW}:
@@ -87,7 +89,7 @@ def namespace_columns(forms: frozenset[int], spaces: Sequence[Namespace]) -> Col
 
 
 def _integers(row_keys: Sequence[bytes], kind: pa.DataType) -> tuple[Groups, pa.Array] | None:
-    """``None`` when one of them is no 64-bit integer, or too large for its column."""
+    """Returns groups and keys of rows whose keys are 64-bit integers; ``None`` when one is not, or is too large for its column."""
     joined = b"".join(row_keys)
     if len(joined) != _INTEGER_ROW.itemsize * len(row_keys):
         return None

@@ -1,4 +1,4 @@
-"""Canonical keys, namespaces and map keys as bytes that tell where they end, and back.
+"""Encodes canonical keys, namespaces and map keys as bytes that tell where they end, and decodes them.
 
     'w' TimeWindow  'c' CountWindow     else as ``tidegate.records.canonical.forms`` has it
 
@@ -16,9 +16,9 @@ from tidegate.model.values import Key
 from tidegate.records.canonical.forms import decode_form, encode_form
 
 PREFIX_BYTES = 4
-"""Bytes of state and key group in front of every key."""
+"""The number of bytes of state id and key group in front of every key."""
 TIMESTAMP_BYTES = 8
-"""What is between them and the key in rows of timers: 64 bits in the order of the times."""
+"""The number of bytes of the time in front of the key in rows of timers: 64 bits in the order of the times."""
 
 _INT64 = struct.Struct(">cq")
 _WINDOW = struct.Struct(">cqq")
@@ -33,7 +33,7 @@ def place(state: int, group: int) -> bytes:
 
 
 def time_bytes(timestamp: int) -> bytes:
-    """In the order of the times. Raises ``struct.error`` beyond 64 bits."""
+    """Encodes a timestamp as bytes in the order of the times. Raises ``struct.error`` beyond 64 bits."""
     return _TIME.pack(timestamp + SIGN)
 
 
@@ -42,7 +42,7 @@ def group_of(row_key: bytes) -> int:
 
 
 def encode_key(key: Key) -> bytes:
-    """The bytes of a canonical key, or of a namespace. Raises ``NotSerializable``."""
+    """Encodes a canonical key or a namespace. Raises ``NotSerializable``."""
     kind = key.__class__
     if kind is int and -0x8000000000000000 <= key <= 0x7FFFFFFFFFFFFFFF:
         return _INT64.pack(b"i", key)
@@ -56,7 +56,7 @@ def encode_key(key: Key) -> bytes:
 
 
 def decode_key(content: bytes, at: int = 0) -> tuple[Key, int]:
-    """The canonical key, or the namespace, that begins at ``at``, and where it ends."""
+    """Decodes the canonical key or namespace that begins at ``at``. Returns it, and where it ends."""
     mark = content[at]
     if mark == 0x69:  # i
         return _INT64.unpack_from(content, at)[1], at + 9
@@ -71,6 +71,6 @@ def decode_key(content: bytes, at: int = 0) -> tuple[Key, int]:
 
 
 def after(prefix: bytes) -> bytes:
-    """The first bytes behind all that begin with ``prefix``. No prefix of ours is all 0xff."""
+    """Returns the first bytes behind all that begin with ``prefix``, which must not be all 0xff."""
     cut = prefix.rstrip(b"\xff")
     return cut[:-1] + bytes((cut[-1] + 1,))

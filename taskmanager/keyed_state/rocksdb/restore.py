@@ -1,4 +1,4 @@
-"""Restored segments on their way into RocksDB, file by file, in the order of their levels.
+"""Loads restored segments into RocksDB, file by file, in the order of their levels.
 
 Types are known only when a function asks for its state, so segments wait here unread until then. What no function requests is
 written again by every snapshot, so that it is not lost: the first one copies it below the attempt's directory, since the
@@ -35,11 +35,11 @@ from tidegate.taskmanager.state.restoring.files import opened_for_parts
 
 DELETED = "deleted"
 _ENTRIES = 4096
-"""Chosen, not measured: entries of one write batch at a restore."""
+"""Entries of one write batch at a restore. Chosen, not measured."""
 
 
 class UnclaimedState:
-    """The segments of one state name. ``directory``: of the attempt."""
+    """The restored segments of one state that was not requested yet. ``directory``: of the attempt."""
 
     def __init__(
         self, operator: str, state_name: str, owned: KeyGroupRange, source: SegmentSource, directory: str
@@ -56,16 +56,19 @@ class UnclaimedState:
         self.segments = in_reading_order([*self.segments, segment])
 
     def leave(self, layout: EntryFormat, state_id: int, now_ms: int) -> RestoredRows | None:
-        """The rows as they lie in their files; ``None`` where they must be claimed: of other types than the state has now, written by another backend, or as
-        ``opened_for_parts`` says. Raises ``CorruptData``, ``StorageError``."""
+        """Returns the rows to be left in their files; ``None`` where they must be loaded (``claim``). Raises ``CorruptData``, ``StorageError``.
+
+        They must be loaded when they have other types than the state has now, were written by another backend, or as ``opened_for_parts`` says.
+        """
         if self._copies:
             return None
         parts = opened_for_parts(self.segments, self._source, self._directory, partial(can_be_left, layout))
         return None if parts is None else RestoredRows(layout, state_id, parts, now_ms)
 
     def claim(self, layout: EntryFormat, cells: RocksCells, now_ms: int) -> bool:
-        """Write everything into the state's rows; whether it had the very columns that the state is written with now.
-        Raises ``CorruptData``, ``StorageError``, ``SchemaMismatch``."""
+        """Loads all rows into the database. Returns whether they had exactly the columns that are written now. Raises ``CorruptData``, ``StorageError``,
+        ``SchemaMismatch``.
+        """
         is_same = True
         handles = [] if self._copies else [segment.handle for segment in self.segments]
         with ReadAhead(self._source, handles) as files:
@@ -78,7 +81,7 @@ class UnclaimedState:
         return is_same
 
     def write(self, store: SegmentStore) -> Iterator[SegmentHandle]:
-        """As it was, level by level. Snapshot thread."""
+        """Writes the unclaimed state again as it was, level by level. Runs in the snapshot thread."""
         copies = []
         for index, segment in enumerate(self.segments):
             groups, data = self._read(index, self._source)

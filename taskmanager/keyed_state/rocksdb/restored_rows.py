@@ -1,4 +1,4 @@
-"""Rows of restored files that are not in RocksDB yet: looked up one by one, and walked through by key group.
+"""Rows of restored files that are not in RocksDB yet: found one by one, or read by key group.
 
     find(group, entry) ─▶ the newest level that knows the entry ─▶ its value     binary search over the group's rows
     entries(group)     ─▶ every entry that is there, with its value              level by level, the newest first
@@ -54,19 +54,19 @@ from tidegate.taskmanager.state.files.segments import DELETED, KEY_GROUP, PICKLE
 from tidegate.taskmanager.state.restoring.files import RestoredFiles, read_slice, slices
 
 STEP_ROWS: Final = 1024
-"""Rows that are decoded at once: some milliseconds."""
+"""Rows that are decoded at once, which takes some milliseconds."""
 _PACKED_ROWS: Final = 4096
-"""Rows that become rows of the database at once, which takes a fifth of that for each."""
+"""Rows that are converted to rows of the database at once, which takes a fifth of the time of decoding for each."""
 GONE: Final = object()
-"""What a level says of an entry that it removes."""
+"""Stands for an entry that a level removes."""
 _UNKNOWN: Final = object()
-"""What a level says of an entry that it does not speak of."""
+"""Stands for an entry that a level does not contain."""
 _PLAIN = frozenset({int, str, type(None), TimeWindow, CountWindow, bool, float, bytes})
 _START: Callable[[tuple[bytes, StateValue]], bytes] = itemgetter(0)
 
 
 def can_be_searched(entry: Entry) -> bool:
-    """Whether the bytes of an entry are the same in every version of everything."""
+    """Tells whether the bytes of an entry are the same in every version of all classes."""
     return _is_plain(value_of(entry[0])) and _is_plain(entry[1])
 
 
@@ -76,7 +76,7 @@ def _is_plain(key: Key) -> bool:
 
 
 def can_be_left(layout: EntryFormat, part: PartialSegment) -> bool:
-    """Whether the rows of a file may stay there: in order, and just as they would be written now."""
+    """Tells whether the rows of a file may stay there: they are in order, and exactly as they would be written now."""
     return (
         bool(part.about.get("ordered"))
         and layout.has_columns(part.schema)
@@ -86,7 +86,7 @@ def can_be_left(layout: EntryFormat, part: PartialSegment) -> bool:
 
 
 class RestoredRows:
-    """The files of one state. ``now_ms``: when state that has no time was written."""
+    """The restored files of one state. ``now_ms``: the time of state that was written without a time."""
 
     def __init__(self, layout: EntryFormat, state_id: int, parts: Sequence[PartialSegment], now_ms: int) -> None:
         self.files = RestoredFiles(parts)
@@ -94,15 +94,17 @@ class RestoredRows:
         self._by_group: dict[int, list[_File]] = {}
         kind = layout.key_type.arrow_field(KEY).type
         self.is_always_in_order = pa.types.is_integer(kind) or pa.types.is_string(kind)
-        """Rows lie in the order of their bytes whatever wrote them."""
+        """Whether rows are in the order of their bytes whatever wrote them."""
 
     @property
     def namespaces(self) -> set[int]:
-        """The forms that namespaces have."""
+        """The forms of the namespaces in the files."""
         return {file.namespace for file in self._by_part.values()}
 
     def find(self, group: int, entry: bytes) -> StateValue:
-        """``None``: not there. ``entry``: as in the database, one that ``can_be_searched``. Raises ``CorruptData``, ``StorageError``."""
+        """Returns the value of an entry; ``None`` if there is none. ``entry``: as in the database, one that ``can_be_searched``. Raises ``CorruptData``,
+        ``StorageError``.
+        """
         wanted = entry[PREFIX_BYTES:]
         for file in self._of(group):
             found = file.find(group, wanted)
@@ -111,7 +113,7 @@ class RestoredRows:
         return None
 
     def entries(self, group: int) -> Iterator[tuple[bytes, StateValue]]:
-        """Those of a key group that are there, each once. Raises ``CorruptData``, ``StorageError``."""
+        """Yields the present entries of a key group, each once. Raises ``CorruptData``, ``StorageError``."""
         files = self._of(group)
         newer: set[bytes] = set()
         for file in files:
@@ -124,7 +126,7 @@ class RestoredRows:
                         yield start, value
 
     def chunks(self, group: int, rows: StateRows) -> Iterator[list[Pair]]:
-        """As ``entries``, some at a time, as rows of the database. Only where an entry is one row."""
+        """Yields the entries of a key group as rows of the database, some at a time. Only for state with one row for each entry."""
         files = self._of(group)
         newer: set[bytes] = set()
         for file in files:
@@ -135,7 +137,7 @@ class RestoredRows:
                     newer.update(starts)
 
     def in_order(self, group: int, step: int = 0) -> Iterator[tuple[bytes, StateValue]]:
-        """As ``entries``, by their bytes. ``step``: rows of a file that are decoded at once; 0: as many as always."""
+        """Yields the entries of a key group in the order of their bytes. ``step``: rows of a file that are decoded at once; 0: the default."""
         files = self._of(group)
         if not self.is_always_in_order and not all(file.is_in_order(group) for file in files):
             yield from sorted(self.entries(group), key=_START)
@@ -150,7 +152,7 @@ class RestoredRows:
                     yield start, value
 
     def _of(self, group: int) -> list[_File]:
-        """The newest level first."""
+        """Returns the files of a key group, newest level first."""
         found = self._by_group.get(group)
         if found is None:
             found = self._by_group[group] = [self._by_part[id(part)] for part in reversed(self.files.of(group))]
@@ -158,7 +160,7 @@ class RestoredRows:
 
 
 class _File:
-    """One segment, as entries."""
+    """One segment as entries."""
 
     def __init__(self, layout: EntryFormat, state_id: int, part: PartialSegment, now_ms: int) -> None:
         names = part.schema.names
@@ -173,7 +175,7 @@ class _File:
         self._is_pickled = (field.metadata or {}).items() >= PICKLED.items()
         self._has_numbers = field.type == pa.int64() and self.namespace == ord("n")
         self._heads: dict[int, bytes] = {}
-        """By batch: its first entry, where it belongs to the group of the row before it."""
+        """The first entry of a batch by index, for batches that begin with the same key group as the row before."""
 
     def find(self, group: int, wanted: bytes) -> StateValue:
         first, end = self.part.rows_of(group)
@@ -192,14 +194,16 @@ class _File:
         return _UNKNOWN if row is None else self._value(batch, row, group)
 
     def rows(self, group: int, step: int = 0) -> Iterator[tuple[bytes, StateValue]]:
-        """All rows of a group: where the entry is in the database, and its value or ``GONE``."""
+        """Yields all rows of a group: the row key of the entry, and its value or ``GONE``."""
         prefix = place(self._state_id, group)
         for data in self._slices(group, step or STEP_ROWS):
             starts = starts_of(prefix, data) if self._is_timers and not self.has_deleted else None
             yield from self._decoded(group, prefix, data) if starts is None else zip(starts, repeat(True))
 
     def packed(self, group: int, rows: StateRows) -> Iterator[tuple[list[bytes], list[bytes | None]]]:
-        """As ``rows``, some at a time; instead of a value what is in its row, ``None``: it is gone."""
+        """Yields all rows of a group as ``rows`` does, some at a time, with the content of the database's row instead of a value; ``None`` for
+        removed entries.
+        """
         prefix = place(self._state_id, group)
         for data in self._slices(group, _PACKED_ROWS):
             starts = None if self.has_deleted else starts_of(prefix, data)
@@ -211,7 +215,7 @@ class _File:
                 yield starts, list(contents)
 
     def _is_right(self, start: bytes, content: bytes, group: int, data: pa.RecordBatch, rows: StateRows) -> bool:
-        """Whether the first row has the key and the form that decoding and encoding it give: a type may have values of its own."""
+        """Tells whether the first row has the key and form that decoding and encoding it gives, since a type may have values of its own."""
         ((expected, value),) = self._decoded(group, place(self._state_id, group), data.slice(0, 1))
         form_bytes = 1 + (STAMP_BYTES if self._layout.ttl is not None else 0)
         return start == expected and content[:form_bytes] == rows.pack(value)[:form_bytes]
@@ -255,7 +259,7 @@ class _File:
         return found
 
     def _row(self, batch: int, first: int, end: int, wanted: bytes) -> int | None:
-        """The row of a batch that has the entry, among those from ``first`` to before ``end``."""
+        """Returns the row of a batch that has the entry, from ``first`` to before ``end``; ``None`` if none has."""
         if self._has_numbers and wanted[0] == 0x69:  # i
             keys = self.part.column(batch, KEY, first, end)
             numbers = np.frombuffer(keys.buffers()[1], "<u8", end - first, 8 * first)  # in the order of their bytes
@@ -267,7 +271,7 @@ class _File:
         return row if row < end and entry(row) == wanted else None
 
     def _entries_of(self, batch: int, first: int, end: int) -> Callable[[int], bytes]:
-        """The bytes of the entries in these rows, by row."""
+        """Returns a function that returns the bytes of the entry in a row, for these rows."""
         part, layout = self.part, self._layout
         keys = part.column(batch, KEY, first, end)
         if self._is_pickled:

@@ -1,4 +1,4 @@
-"""Rows of RocksDB out of restored columns, where they need not become Python objects on the way: the way back of ``values.column`` and ``key_columns``.
+"""Converts restored columns to rows of RocksDB without making Python objects: the inverse of ``values.column`` and ``key_columns``.
 
     key: integers, text, without a namespace     value: integers, doubles, text, pickles, with and without a time
 
@@ -25,7 +25,9 @@ _NAMESPACES = frozenset({WINDOW_START, WINDOW_ID, NAMESPACE})
 
 
 def starts_of(prefix: bytes, data: pa.RecordBatch) -> list[bytes] | None:
-    """What the rows of each entry begin with; of a timer, its whole row. ``prefix``: state and key group."""
+    """Returns the row-key prefix of each entry (of a timer, the whole row key); ``None`` if keys must be encoded one by one. ``prefix``: state and
+    key group.
+    """
     keys = data.column(KEY)
     if not _NAMESPACES.isdisjoint(data.schema.names) or keys.null_count:
         return None
@@ -52,7 +54,7 @@ def starts_of(prefix: bytes, data: pa.RecordBatch) -> list[bytes] | None:
 
 
 def contents_of(data: pa.RecordBatch) -> list[bytes] | None:
-    """What is in the only row of each entry."""
+    """Returns the content of the only row of each entry; ``None`` if values must be encoded one by one."""
     field, values = data.schema.field(VALUE), data.column(VALUE)
     if values.null_count:
         return None

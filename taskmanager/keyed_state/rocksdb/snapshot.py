@@ -1,4 +1,4 @@
-"""A snapshot of the ``rocksdb`` backend: a view of the database, taken at the barrier, walked through by the snapshot thread.
+"""Writes a snapshot of the ``rocksdb`` backend from a view of the database that is made at the barrier.
 
     freeze ─▶ view, sealed changes │ for each state: decide (whole? delta? kept?) ─▶ segments streamed to the store │ release
 
@@ -29,7 +29,7 @@ from tidegate.taskmanager.state.files.segment_streams import write_segments
 
 @dataclass(frozen=True, slots=True)
 class FrozenEntries:
-    """One state. ``base``: what the snapshot may build upon. ``unloaded``: what is still in restored files."""
+    """One frozen state. ``base``: the chain that the snapshot may build upon. ``unloaded``: what is still in restored files."""
 
     rows: StateRows
     namespaces: frozenset[int]
@@ -40,7 +40,7 @@ class FrozenEntries:
 
 @dataclass(slots=True)
 class FrozenRocks(FrozenState):
-    """``timers``: those are on the heap. ``builds_chains``: later checkpoints may refer to what this one writes."""
+    """The frozen state of a backend. ``timers``: timers on the heap. ``builds_chains``: later checkpoints may refer to what this one writes."""
 
     checkpoint_id: int
     owned: KeyGroupRange

@@ -1,4 +1,4 @@
-"""How the rows of one state look: what their keys are, and what is in them (the table in ``tables``)."""
+"""The format of the rows of one state: their keys and contents (the table in ``tables``)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tidegate.taskmanager.keyed_state.rocksdb.keys import PREFIX_BYTES, decode_k
 from tidegate.taskmanager.keyed_state.rocksdb.values import STAMP_BYTES, decode, encoder_of, stamp, stamp_of
 
 _NONE = encode_key(None)[0]
-"""The form of no namespace."""
+"""The first byte of a missing namespace."""
 NUMBER_BYTES = 8
-"""The number of a list's element: 64 bits, in order."""
+"""The number of bytes of a list element's number, in the order of the numbers."""
 
 
 class StateRows:
-    """How the rows of one state look. Immutable but for ``namespaces``, the forms of namespaces seen so far."""
+    """The format of the rows of one state. Immutable but for ``namespaces``, the forms of the namespaces that occurred."""
 
     def __init__(self, state_id: int, layout: EntryFormat) -> None:
         self.layout = layout
@@ -28,12 +28,12 @@ class StateRows:
         self._encode = encoder_of(element_type_of(layout))
         self._is_stamped = layout.ttl is not None
         self.has_several = layout.is_list or layout.is_map
-        """An entry may have several rows, or none."""
+        """Whether an entry may have several rows, or none."""
         self._last: Entry = (self, None)
         self._last_row = b""
 
     def entry(self, group: int, entry: Entry) -> bytes:
-        """What all rows of an entry begin with."""
+        """Returns the row-key prefix of an entry."""
         key, space = entry
         if key is self._last[0] and space is self._last[1]:  # read, then written
             return self._last_row
@@ -44,30 +44,30 @@ class StateRows:
         return found
 
     def key(self, group: int, key: Key) -> bytes:
-        """What all rows of a key begin with."""
+        """Returns the row-key prefix of a key."""
         return place(self.state_id, group) + encode_key(key)
 
     def namespace(self, row: bytes, at: int) -> Namespace:
-        """The namespace that begins at ``at``."""
+        """Returns the namespace that begins at ``at`` in a row key."""
         return value_of(decode_key(row, at)[0])
 
     @property
     def may_have_none(self) -> bool:
-        """Whether an entry without a namespace was met."""
+        """Whether an entry without a namespace occurred."""
         return _NONE in self.namespaces
 
     def parts(self, row: bytes) -> tuple[Key, Namespace, int]:
-        """Key and namespace of a row, and where its entry ends."""
+        """Returns key and namespace of a row, and where its entry ends."""
         key, at = decode_key(row, PREFIX_BYTES)
         namespace, end = decode_key(row, at)
         return key, value_of(namespace), end
 
     def start_of(self, row: bytes) -> bytes:
-        """What all rows of a row's entry begin with."""
+        """Returns the row-key prefix of a row's entry."""
         return row[: self.parts(row)[2]] if self.has_several else row
 
     def pairs_of(self, start: bytes, value: StateValue) -> list[Pair]:
-        """All rows of an entry, a list's numbered from 0 on. Raises ``NotSerializable``."""
+        """Returns all rows of an entry; elements of a list are numbered from 0. Raises ``NotSerializable``."""
         if self.layout.is_list:
             return [(start + i.to_bytes(NUMBER_BYTES, "big"), self.pack(element)) for i, element in enumerate(value)]
         if self.layout.is_map:
@@ -75,7 +75,7 @@ class StateRows:
         return [(start, self.pack(value))]
 
     def pack(self, value: StateValue) -> bytes:
-        """Raises ``NotSerializable``."""
+        """Encodes a value as the content of a row. Raises ``NotSerializable``."""
         return stamp(self._encode(value[0]), value[1]) if self._is_stamped else self._encode(value)
 
     def unpack(self, content: bytes) -> StateValue:
@@ -85,7 +85,7 @@ class StateRows:
 
 
 def element_type_of(layout: EntryFormat) -> TypeInformation:
-    """The type of what is in one row; a timer, which has no value, is there or not."""
+    """Returns the type of the content of one row. A timer, which has no value, counts as a boolean."""
     value_type = layout.value_type or Types.BOOLEAN()
     if layout.is_list and isinstance(value_type, ListTypeInfo):
         return value_type.element_type

@@ -1,4 +1,4 @@
-"""State of one name in RocksDB, one row for each value, list element or map entry:
+"""Tables, lists and maps of keyed state in RocksDB, with one row for each value, list element or map entry:
 
     kind                      row key                                         row value
     value, reducing, ...      state · group · key · namespace                 [ms] value
@@ -25,13 +25,13 @@ from tidegate.taskmanager.keyed_state.rocksdb.unloaded import Unloaded
 from tidegate.taskmanager.keyed_state.rocksdb.values import stamp_of
 
 _KEPT_VALUES = 1 << 15
-"""Values of keys that were asked for together which are kept in memory, about; those of one key always."""
+"""About the most values that are kept in memory of keys that were read as a whole; those of one key are always kept."""
 _SWEEP_ROWS = 16
-"""The fewest rows that are worth an iterator."""
+"""The least rows for which a sweep creates an iterator."""
 
 
 class RocksCells:
-    """What tables, lists, maps and timers share: one state of a database."""
+    """Base class of tables, lists, maps and timers: one state in a database."""
 
     row_form: ClassVar[type[StateRows]] = StateRows
 
@@ -40,10 +40,10 @@ class RocksCells:
         self._database = database
         self._changes = changes
         self.unloaded: Unloaded | None = None
-        """What is still in the restored files."""
+        """The part of the state that is still in restored files."""
 
     def load(self, pairs: Sequence[tuple[bytes, StateValue]]) -> None:
-        """Restored entries: what the rows of each begin with, and its value."""
+        """Loads restored entries: the row-key prefix of each, and its value."""
 
     def entry_keys(self) -> list[tuple[int, Entry]]:
         self.load_all()
@@ -54,28 +54,28 @@ class RocksCells:
         return list(found.values())
 
     def load_all(self) -> None:
-        """Everything is in the database afterwards."""
+        """Loads everything into the database."""
         if self.unloaded is not None:
             self.unloaded.settle()
 
     def drop_unloaded(self) -> None:
-        """Nothing is in the restored files that is not in the database, or nothing is asked for from now on."""
+        """Drops the restored files, since all is loaded or nothing is needed any longer."""
         if self.unloaded is not None:
             self.unloaded.close()
             self.unloaded = None
 
     def mark_gone(self, group: int, start: bytes) -> None:
-        """Rows of an entry were deleted."""
+        """Notes that the rows of an entry were deleted, so that restored files do not bring it back."""
         if self.unloaded is not None:
             self.unloaded.mark_gone(group, start)
 
     def unload(self, entries: Iterable[bytes]) -> None:
-        """Entries that a newer level of the restored state removes."""
+        """Removes entries that a newer level of the restored state removes."""
         for entry in entries:
             self._remove(entry)
 
     def _start(self, group: int, entry: Entry) -> bytes:
-        """What the rows of an entry begin with, which are in the database afterwards."""
+        """Returns the row-key prefix of an entry, after loading the entry into the database."""
         start = self.rows.entry(group, entry)
         if self.unloaded is not None:
             self.unloaded.fetch(group, start, entry)
@@ -88,7 +88,7 @@ class RocksCells:
 
 
 class RocksTable(RocksCells):
-    """One object for each entry; what is handed out is a copy."""
+    """A table with one object for each entry. What it returns is a copy."""
 
     def read(self, group: int, entry: Entry) -> StateValue:
         row = self.rows.entry(group, entry)
@@ -124,8 +124,9 @@ class RocksTable(RocksCells):
 
 
 class RocksEntries(RocksTable):
-    """Values of a key by names, which are namespaces: the rows of a key follow each other. The values of keys that were asked for together are kept,
-    up to a number of them."""
+    """A table of named values of a key. The rows of a key follow each other, and the values of keys that were read as a whole are kept in memory, up to a
+    limit.
+    """
 
     def __init__(self, database: RocksDatabase, rows: StateRows, changes: ChangedEntries) -> None:
         super().__init__(database, rows, changes)
@@ -255,7 +256,7 @@ class RocksMapCells(RocksCells):
 
 
 class RocksSweep:
-    """Cleanup of state that expires, row by row. Steps are saved up, since an iterator costs as much as many rows."""
+    """Cleans up expired state row by row. Steps are saved up, since an iterator costs as much as many rows."""
 
     def __init__(self, database: RocksDatabase, cells: RocksCells, changes: ChangedEntries) -> None:
         assert cells.rows.layout.ttl is not None

@@ -1,4 +1,4 @@
-"""Timers in RocksDB: rows in the order of their time, of which a few are in memory, the earliest of each key group.
+"""Timers in RocksDB: rows in the order of their time. The earliest of each key group are cached in memory.
 
     state · group · timestamp · key · namespace      one row for each timer, without a value
     ╰──────────────────────╮
@@ -40,14 +40,14 @@ from tidegate.taskmanager.keyed_state.rocksdb.unloaded_timers import UnloadedTim
 from tidegate.taskmanager.keyed_state.timers import Timer
 
 _STALE_HEADS = 64
-"""Entries of the heap that may be out of date however few groups there are: chosen, not measured."""
+"""Outdated entries that the heap may have, however few groups there are. Chosen, not measured."""
 _START = struct.Struct(">HHQ")
 _TIMESTAMP = struct.Struct(">Q")
 _KEY_START = PREFIX_BYTES + TIMESTAMP_BYTES
 
 
 class TimerRows(StateRows):
-    """The namespace of an entry is ``(timestamp, namespace)``, as in every table of timers."""
+    """The format of rows of timers. The namespace of an entry is ``(timestamp, namespace)``, as in every table of timers."""
 
     def entry(self, group: int, entry: Entry) -> bytes:
         key, (timestamp, space) = entry
@@ -77,7 +77,7 @@ def timestamp_of(row: bytes) -> int:
 
 
 class _Group:
-    """The earliest timers of a key group. ``is_whole``: all that it has."""
+    """The cached earliest timers of a key group. ``is_whole``: all its timers are cached."""
 
     __slots__ = ("cache", "is_whole")
 
@@ -87,7 +87,7 @@ class _Group:
 
 
 class RocksTimers(RocksCells):
-    """Timers of one time domain. ``begin`` comes before all use, and after what is restored."""
+    """The timers of one time domain. ``begin`` must be called before any use, and after a restore."""
 
     row_form = TimerRows
 
@@ -96,10 +96,10 @@ class RocksTimers(RocksCells):
         self._limit = database.settings.cached_timers
         self._groups: dict[int, _Group] = {}
         self._heads: list[tuple[bytes, int, bytes]] = []
-        """(first row behind its group, group, first row) of each group, and entries that were true once."""
+        """(first row without its prefix, group, first row) of each group, and outdated entries."""
 
     def begin(self) -> None:
-        """Read the earliest timers of each key group. What was restored may be in its files still, but for those."""
+        """Reads the earliest timers of each key group. The other restored ones may still be in their files."""
         if self._restored is not None:
             for group in self._restored.groups:
                 self._groups[group] = held = _Group([], is_whole=False)
@@ -179,7 +179,7 @@ class RocksTimers(RocksCells):
             self._database.delete(row)
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when the caches are not what the rows say."""
+        """Raises ``AssertionError`` when the caches contradict the rows."""
         found: dict[int, list[bytes]] = {}
         restored = self._restored
         for row, _ in self._database.rows(self.rows.prefix):
@@ -195,7 +195,7 @@ class RocksTimers(RocksCells):
         assert len(self._heads) <= 2 * len(self._groups) + _STALE_HEADS, "entries that are out of date pile up"
 
     def _take(self, held: _Group, group: int, at: int) -> None:
-        """Removes a timer that is in memory."""
+        """Removes a cached timer."""
         row = held.cache.pop(at)
         self._database.delete(row)
         self._changes.add(row)
@@ -205,7 +205,7 @@ class RocksTimers(RocksCells):
             self._push_head(held, group)
 
     def _refill(self, held: _Group, group: int, begin: bytes) -> None:
-        """``begin``: all rows before it are gone, so that the walk need not pass what RocksDB still keeps of them."""
+        """Fills the cache of a group. ``begin``: all rows before it are deleted, so that the walk need not pass those that RocksDB still keeps."""
         restored = self._restored
         held.cache = []
         while not held.cache:
@@ -224,11 +224,11 @@ class RocksTimers(RocksCells):
 
     @property
     def _restored(self) -> UnloadedTimers | None:
-        """Timers that are in the restored files."""
+        """The timers that are in restored files; ``None``: there are none."""
         return self.unloaded if isinstance(self.unloaded, UnloadedTimers) else None
 
     def _first(self) -> tuple[bytes, int, bytes] | None:
-        """Returns the entry of the earliest timer, which is then at the top of the heap."""
+        """Returns the entry of the earliest timer, which is then at the top of the heap; ``None`` if there is no timer."""
         heads = self._heads
         while heads:
             first = heads[0]

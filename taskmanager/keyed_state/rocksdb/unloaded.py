@@ -1,4 +1,4 @@
-"""State that was restored and is not in RocksDB yet: functions run at once, and its key groups are loaded beside their records.
+"""Restored state that is not in RocksDB yet: functions run at once, and its key groups are loaded while records are processed.
 
     get ─▶ RocksDB ─▶ a mark that the entry is gone ─▶ the restored files
     write ─▶ RocksDB          delete ─▶ RocksDB, and the mark
@@ -27,17 +27,20 @@ from tidegate.taskmanager.state.restoring.loader import GroupLoader
 from tidegate.taskmanager.state.restoring.port import RestoredPart
 
 GONE_ID = 0xFFFE
-"""The state id of marks, beside that of changes: no state has it."""
+"""The state id of marks for removed entries, next to that of changes. No state has it."""
 _MARKS = GONE_ID.to_bytes(2, "big")
 
 Load = Callable[[Sequence[tuple[bytes, StateValue]]], None]
 Entries = Sequence[tuple[bytes, StateValue]]
-"""What the rows of each entry begin with, and its value; or rows of the database, where an entry is one row."""
+"""The row-key prefix of each entry, and its value; or rows of the database, where an entry is one row."""
 
 
 class Unloaded(RestoredPart[tuple[bytes, Entry], StateValue]):
-    """One state. ``load`` writes entries into the database. Key groups are loaded in their order, from the one that was loaded last: rows that come to
-    RocksDB in the order of their keys are not merged again and again. Subtask's thread."""
+    """The unloaded part of one state. ``load``: writes entries into the database. Used from the subtask's thread.
+
+    Key groups are loaded in ascending order, starting behind the last one: rows that come to RocksDB in the order of their keys need not be merged again and
+    again.
+    """
 
     def __init__(
         self, database: RocksDatabase, rows: StateRows, restored: RestoredRows, owned: KeyGroupRange, load: Load
@@ -59,7 +62,7 @@ class Unloaded(RestoredPart[tuple[bytes, Entry], StateValue]):
         return self._loader.rows_left
 
     def find(self, group: int, wanted: tuple[bytes, Entry]) -> StateValue:
-        """The value of an entry that is not in the database; ``None``: there is none. ``wanted``: its row, and the entry."""
+        """Returns the value of an entry that is not in the database; ``None`` if there is none. ``wanted``: its row key, and the entry."""
         start, entry = wanted
         if group not in self._left or self._is_marked(start):
             return None
@@ -71,7 +74,7 @@ class Unloaded(RestoredPart[tuple[bytes, Entry], StateValue]):
         return None if content is None else self._rows.unpack(content)
 
     def fetch(self, group: int, start: bytes, entry: Entry) -> None:
-        """An entry of several rows will be read or changed: it is in the database afterwards, if it is anywhere."""
+        """Loads an entry of several rows into the database, since it will be read or changed."""
         if start == self._fetched or group not in self._left:
             return
         self._loader.waits(group, 1)
@@ -85,13 +88,13 @@ class Unloaded(RestoredPart[tuple[bytes, Entry], StateValue]):
         self._fetched = start
 
     def fetch_group(self, group: int) -> None:
-        """Several entries of a key group will be read together: all of it is in the database afterwards."""
+        """Loads a key group into the database, since several of its entries will be read together."""
         if group in self._left:
             self._loader.waits(group, 1)
             self._loader.load(group)
 
     def mark_gone(self, group: int, start: bytes) -> None:
-        """Rows of an entry were deleted: what the files say of it is out of date."""
+        """Marks an entry whose rows were deleted, so that the files' value is not used."""
         if group in self._left:
             self._database.put(_MARKS + start, b"")
 
@@ -105,7 +108,7 @@ class Unloaded(RestoredPart[tuple[bytes, Entry], StateValue]):
         self._loader.close()
 
     def frozen(self) -> FrozenUnloaded | None:
-        """What a snapshot needs of it; ``None``: nothing."""
+        """Returns what a snapshot needs of the unloaded groups; ``None`` when all are loaded."""
         return FrozenUnloaded(self._restored, frozenset(self._left)) if self._left else None
 
     def need(self, group: int) -> None:
@@ -117,7 +120,7 @@ class Unloaded(RestoredPart[tuple[bytes, Entry], StateValue]):
         return iter(self._restored.chunks(group, self._rows))
 
     def put(self, group: int, chunk: Entries) -> int:
-        """Entries of one group that are not known yet. Those that are, are few, or were loaded: a walk finds them."""
+        """Writes restored entries of a group that are neither in the database nor marked as removed. Returns the number of rows used up."""
         if not chunk:
             return 0
         starts = [start for start, _ in chunk]
@@ -139,8 +142,9 @@ class Unloaded(RestoredPart[tuple[bytes, Entry], StateValue]):
 
 @dataclass(frozen=True, slots=True)
 class FrozenUnloaded:
-    """At a freeze: the files, and the key groups that were not wholly loaded. ``horizons``: by group, up to where it
-    was, and nothing is to be looked for in the files."""
+    """The unloaded key groups at a freeze, with their files. ``horizons``: by group, the row up to which all was loaded, so that it is not read
+    from the files.
+    """
 
     restored: RestoredRows
     groups: frozenset[int]
@@ -148,7 +152,7 @@ class FrozenUnloaded:
 
 
 def merged_rows(view: View, rows: StateRows, unloaded: FrozenUnloaded, group: int) -> Iterator[Pair]:
-    """The rows of a key group as they would be if it were loaded, in their order. Snapshot thread."""
+    """Yields the rows of a key group as they would be if it were loaded, in order. Runs in the snapshot thread."""
     prefix = place(rows.state_id, group)
     gone = {row[2:] for row, _ in view.rows(_MARKS + prefix)}
     known = groupby(view.rows(prefix), lambda pair: rows.start_of(pair[0]))

@@ -19,11 +19,11 @@ from tidegate.taskmanager.keyed_state.rocksdb.state_rows import StateRows
 from tidegate.taskmanager.keyed_state.rocksdb.unloaded import Entries, FrozenUnloaded, Unloaded
 
 STEP_TIMERS = 1024
-"""So many of a key group at once take a millisecond or two."""
+"""Timers of a key group that are loaded at once, which takes a millisecond or two."""
 
 
 class UnloadedTimers(Unloaded):
-    """Those of one time domain. Subtask's thread."""
+    """The unloaded timers of one time domain. Used from the subtask's thread."""
 
     def __init__(self, database: RocksDatabase, rows: StateRows, restored: RestoredRows, owned: KeyGroupRange) -> None:
         super().__init__(database, rows, restored, owned, _load_nothing)
@@ -32,19 +32,19 @@ class UnloadedTimers(Unloaded):
 
     @property
     def groups(self) -> Sequence[int]:
-        """Key groups that are not wholly loaded."""
+        """The key groups that are not completely loaded."""
         return list(self._left)
 
     def is_loaded_up_to(self, group: int, row: bytes) -> bool:
-        """Whether everything of the group up to a row is in the database."""
+        """Tells whether everything of a group up to a row is in the database."""
         return group not in self._left or row <= self._horizons.get(group, b"")
 
     def is_whole(self, group: int) -> bool:
-        """Everything of the group is in the database."""
+        """Tells whether everything of a group is in the database."""
         return group not in self._left
 
     def advance(self, group: int, step: int) -> None:
-        """Loads the next ``step`` rows of a group that is not wholly loaded."""
+        """Loads the next ``step`` rows of a group that is not completely loaded."""
         self._step = step
         self._loader.advance(group)
         self._step = STEP_TIMERS

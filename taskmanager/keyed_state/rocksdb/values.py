@@ -1,4 +1,4 @@
-"""Values as bytes, and whole columns of them as Arrow.
+"""Encodes values as bytes, and converts whole columns of them to Arrow.
 
 The first byte tells the form: ``q`` a 64-bit integer, ``d`` a double, ``s`` text, each for states that are declared so; else a
 pickle, which begins with 0x80. State that expires has eight bytes in front: when it was written. Integers, doubles and
@@ -24,7 +24,7 @@ _INT64 = struct.Struct("<cq")
 _DOUBLE = struct.Struct("<cd")
 _STAMP = struct.Struct("<q")
 STAMP_BYTES = 8
-"""A time in ms, 64 bits."""
+"""The number of bytes of a time in ms."""
 
 Encode = Callable[[StateValue], bytes]
 
@@ -63,7 +63,7 @@ def stamp_of(content: bytes) -> int:
 
 
 def column(type_info: TypeInformation, contents: Sequence[bytes], where: str) -> pa.Array:
-    """Raises ``SchemaMismatch`` naming ``where`` when a value does not fit its type."""
+    """Converts encoded values to an Arrow column. Raises ``SchemaMismatch`` naming ``where`` when a value does not fit its type."""
     field = type_info.arrow_field("value")
     if b"tidegate.pickled" in (field.metadata or {}):
         return pa.array(contents, pa.binary())
@@ -76,7 +76,7 @@ def column(type_info: TypeInformation, contents: Sequence[bytes], where: str) ->
 
 
 def _numbers(contents: Sequence[bytes], form: str) -> pa.Array | None:
-    """``None`` when one of them has another form."""
+    """Returns the numbers of encoded values; ``None`` when one of them has another form."""
     joined = b"".join(contents)
     if len(joined) != 9 * len(contents):
         return None
