@@ -1,5 +1,5 @@
-"""The contract of sources and sinks. One file or folder per system; each holds its builder, its reader or writer, and
-its serialisable state.
+"""The contract of sources and sinks: `Source`, `SourceReader`, `Sink`, `SinkWriter` and `Committer`. One file or folder per external system holds its
+builder, its reader or writer, and its serialisable state.
 
 A **source** lists its bounded splits once, in the client; they travel in the job graph. A reader is given its splits, all when it
 starts or some whenever it asks its coordinator in the JobManager (``takes_splits``), which learns of new ones while the job runs from one
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _SHOWN = 200
-"""Characters of a committable in a message: it may hold all records of an epoch."""
+"""How many characters of a committable a message shows: it may hold all records of an epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A part of a source. ``split_id`` is unique within the source and stays the same across listings: it is
-    read by the subtask that ``Source.owner_of`` names, or dealt evenly by its place in the listing.
-    ``payload`` is msgpack-able (dicts, lists, strings, numbers, bytes)."""
+    """A part of a source that one reader reads. ``split_id`` is unique within the source and stays the same across listings: the split is read by the
+    subtask that ``Source.owner_of`` names, or dealt evenly by its place in the listing. ``payload`` is msgpack-able (dicts, lists, strings, numbers,
+    bytes)."""
 
     split_id: str
     payload: ReaderPosition = None
@@ -51,8 +51,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class SplitState:
-    """How far a split was emitted. ``position`` is msgpack-able; ``None`` means from the start. Finished splits are
-    kept, marked ``done``."""
+    """The progress of a split: ``position`` is msgpack-able, and ``None`` at the start. Finished splits are kept, marked ``done``."""
 
     split: Split
     position: ReaderPosition = None
@@ -61,34 +60,33 @@ class SplitState:
 
 @dataclass(slots=True)
 class Polled:
-    """What a reader yields. ``batch`` may be handed on in slices: after the first ``n`` of its records were emitted the
-    runtime calls ``reader.advance(n)`` (several times, adding up to ``len(batch)``), and only that moves the position
-    that ``snapshot_state`` tells."""
+    """A batch that a reader returns. ``batch`` may be emitted in slices: after the first ``n`` of its records were emitted the runtime calls
+    ``reader.advance(n)`` (several times, adding up to ``len(batch)``), and only that moves the position that ``snapshot_state`` returns."""
 
     batch: Batch
     split_id: str
     side: str = ""
     """The tag of the side output that the batch is for; empty: for the main output."""
     errors: int = 0
-    """Records that could not be read since the last batch, which were left out or are for a side output."""
+    """How many unreadable records were skipped, or sent to a side output, since the last batch."""
 
 
 class SplitTimes(Protocol):
-    """Event time by split, kept by the runtime: the watermark of a source is the smallest of those of its splits. The splits that
-    a reader is opened with take part from the start; it announces others. Called from the subtask's thread only."""
+    """Event time per split, kept by the runtime: the watermark of a source is the smallest of its splits' watermarks. The splits that a reader is
+    opened with take part from the start; the reader announces others. Called from the subtask's thread only."""
 
     def assigned(self, split_id: str) -> None:
-        """A split was found. It holds the watermark back until its first record, or until it is idle."""
+        """Adds a split that was found. It holds the watermark back until its first record, or until it is idle."""
 
     def expected(self, split_id: str, first: Batch | None = None) -> int | None:
-        """The reader comes to this split later: until its first record it holds the watermark back, however long that takes. With
-        ``first``, a batch of that record alone, only as far as this record allows. Returns the record's event time, if it has
-        one. Raises what the record's timestamp raises."""
+        """Announces a split that the reader reads later: until its first record it holds the watermark back, however long that takes. With ``first``, a
+        batch of that record alone, only as far as this record's event time, which is returned if it has one. Raises what the record's timestamp
+        assigner raises."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReaderContext:
-    """What a reader may know of where it runs."""
+    """What a reader learns about the subtask in which it runs."""
 
     subtask_index: int
     parallelism: int
@@ -98,25 +96,25 @@ class ReaderContext:
     operator_id: str
     configuration: dict[str, str] = field(default_factory=dict)
     is_restored: bool = False
-    """The splits come from a checkpoint: what is not among them belongs to another subtask."""
+    """Whether the splits come from a checkpoint: splits that are not among them belong to other subtasks."""
     request_split: Callable[[], None] | None = None
-    """Asks the coordinator, from any thread; ``add_splits`` or ``no_more_splits`` follows. ``None``: the reader has all of its splits."""
+    """Requests a split from the coordinator, from any thread; ``add_splits`` or ``no_more_splits`` follows. ``None``: the reader has all of its splits."""
     send_source_event: Callable[[UserObject], None] | None = None
-    """Sends an object of the user's to the enumerator; only for a source with one."""
+    """Sends a user's object to the enumerator; set only for a source with an enumerator."""
     report_backlog: Callable[[bool], None] | None = None
-    """For an enumerator: tells the JobManager whether the source works off a backlog. From any thread."""
+    """Reports to the JobManager whether the source processes a backlog; set for enumerators. From any thread."""
     wakeup: Callable[[], None] | None = None
-    """A reader with a thread of its own calls it, from that thread, when ``poll`` has something again."""
+    """Called by a reader with a thread of its own, from that thread, when ``poll`` has records again."""
     spark_rows: Iterator[pa.RecordBatch] | None = None
-    """For ``from_spark`` only: the iterator of Arrow batches of this subtask's Spark partition."""
+    """The Arrow batches of this subtask's Spark partition; set for ``from_spark`` only."""
     spark_service: str = ""
-    """For ``from_spark_stream`` only: where the Spark driver of the TaskManager answers, ``host:port/token``."""
+    """The address of the TaskManager's Spark driver, ``host:port/token``; set for ``from_spark_stream`` only."""
     watch: Callable[[str, Callable[[], float]], None] | None = None
-    """``watch(name, read)`` shows a gauge of the operator."""
+    """Registers a gauge of the operator: ``watch(name, read)``."""
     times: SplitTimes | None = None
-    """``None``: the source makes no watermarks."""
+    """The event time of the splits; ``None``: the source makes no watermarks."""
     operator_name: str = ""
-    """For messages."""
+    """The name of the operator, for messages."""
 
 
 class SourceReader(ABC):
@@ -124,114 +122,113 @@ class SourceReader(ABC):
     a few milliseconds: readers of systems that block run a fetcher thread with a bounded queue inside."""
 
     emits_whole_batches: bool = False
-    """A batch is emitted at once, whatever a slice is: the reader's position is behind all of it when it is polled."""
+    """Whether a batch is emitted whole, without slices: the reader's position is behind all of it once it is polled."""
 
     @abstractmethod
     def open(self, states: Sequence[SplitState]) -> None:
-        """Start reading the splits that are not done, each from its position. Called once."""
+        """Starts reading the splits that are not done, each from its position. Called once."""
 
     @abstractmethod
     def poll(self) -> Polled | None:
-        """Returns the next batch, or ``None`` when there is nothing at this moment."""
+        """Returns the next batch, or ``None`` when none is available now."""
 
     @abstractmethod
     def advance(self, records: int) -> None:
-        """``records`` more of the last polled batch were emitted."""
+        """Notes that ``records`` more of the last polled batch were emitted."""
 
     @abstractmethod
     def is_finished(self) -> bool:
-        """All splits are at their end, and everything was emitted. An unbounded reader never is."""
+        """Returns whether all splits were read to their end and everything was emitted. Never true for an unbounded reader."""
 
     @abstractmethod
     def snapshot_state(self) -> list[SplitState]:
         """Returns all splits of this subtask, done ones included."""
 
     def has_records(self) -> bool:
-        """Its position is behind records that ``poll`` has not handed out: the runtime takes them before a snapshot."""
+        """Returns whether the position is behind records that ``poll`` has not returned yet: the runtime polls them before a snapshot."""
         return False
 
     def snapshot_for(self, checkpoint_id: int) -> list[SplitState]:
-        """Returns what ``snapshot_state`` does, for a reader that must know of which checkpoint it is."""
+        """Returns the same as ``snapshot_state``, for a reader that needs the checkpoint's id."""
         return self.snapshot_state()
 
     def on_reader_event(self, subtask: int, content: bytes) -> None:
-        """A reader speaks to this enumerator. Only for the enumerator of a source."""
+        """Handles a message of a reader; only for the enumerator of a source."""
         raise NotImplementedError(f"{type(self).__name__} is no enumerator")
 
     def handle_source_event(self, event: UserObject) -> None:
-        """The enumerator has sent an object of the user's."""
+        """Handles an object that the enumerator sent."""
         raise NotImplementedError(f"{type(self).__name__} takes no events")
 
     def add_splits(self, splits: Sequence[Split]) -> None:
-        """The coordinator has handed these to the reader: they are in its state from now on. Only for a source that takes splits."""
+        """Takes splits that the coordinator assigned; they are part of the reader's state from now on. Only for a source that takes splits."""
         raise NotImplementedError(f"{type(self).__name__} takes no splits")
 
     def no_more_splits(self) -> None:
-        """The coordinator has none left: the reader finishes when it has read what it has."""
+        """Notes that the coordinator has no splits left: the reader finishes when it has read those it has."""
         raise NotImplementedError(f"{type(self).__name__} takes no splits")
 
     def finished_splits(self) -> set[str]:
-        """Ids of the splits that are at their end. A reader of many tells each of them once."""
+        """Returns ids of the splits that were read to their end. A reader of many splits returns each once."""
         return {state.split.split_id for state in self.snapshot_state() if state.done}
 
     def note_snapshot(self, checkpoint_id: int, states: Sequence[SplitState]) -> None:  # noqa: B027  (optional hook)
-        """These states are in checkpoint ``checkpoint_id``, which may be confirmed later."""
+        """Notes that checkpoint ``checkpoint_id``, which may be confirmed later, contains these states."""
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:  # noqa: B027  (optional hook)
-        """The checkpoint was confirmed: offsets may be committed to the outside."""
+        """Notes that the checkpoint was confirmed: offsets may be committed to the external system."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:  # noqa: B027  (optional hook)
-        """This one will never be confirmed; what it holds is in a later one."""
+        """Notes that the checkpoint was aborted; what it contains is part of a later one."""
 
     def close(self) -> None:  # noqa: B027  (optional hook)
-        """Give everything back. Called once, also after a failure."""
+        """Releases all resources. Called once, also after a failure."""
 
 
 class Source(ABC):
-    """What ``from_source`` takes. Pickled by the client."""
+    """The base class of sources for ``from_source``. Pickled by the client."""
 
     bounded: bool = True
     hides_splits: bool = False
-    """Its batches do not say of which split they are: event time is that of the reader."""
+    """Whether batches do not tell their split: event time is then kept per reader."""
     takes_splits: bool = False
-    """Its readers ask for splits while they run (``ReaderContext.request_split``)."""
+    """Whether its readers request splits while they run (``ReaderContext.request_split``)."""
     keeps_parallelism: bool = False
-    """Its splits are for as many subtasks as the job began with: no other number can go on with them."""
+    """Whether its splits are bound to the parallelism with which the job began: a restore at another one is refused."""
     deals_in_advance: bool = False
-    """Its readers have the listed splits when they start, and are given new ones by ``owner_of``: each is read for ever, so there is nothing
-    to hand to a reader that is free."""
+    """Whether readers get all listed splits at the start, and new ones by ``owner_of``: for splits that are read for ever and so never free a reader."""
     discovery_ms: int | None = None
-    """One of its readers calls ``discover`` so often, for all of them; ``None``: there are no splits but the listed ones."""
+    """The interval in ms at which one of its readers calls ``discover`` for all of them; ``None``: there are only the listed splits."""
 
     @abstractmethod
     def list_splits(self, parallelism: int) -> list[Split]:
-        """Called in the client when the job is submitted. Raises ``InvalidJob`` (a missing path, say)."""
+        """Returns the splits of the source. Called in the client at submission. Raises ``InvalidJob``, for a missing path say."""
 
     @abstractmethod
     def make_reader(self, context: ReaderContext) -> SourceReader:
-        """Called in the subtask's process."""
+        """Creates the reader. Called in the subtask's process."""
 
     def discover(self, known: Set[str]) -> list[Split]:
-        """Called in the process of one subtask, in a thread of its own: the splits that are there now and not among ``known``, ids of all that
-        were listed or discovered so far. Raises ``ExternalError`` or ``OSError`` for what may be over when it is called again."""
+        """Returns the splits that exist now and are not among ``known``, the ids of all that were listed or discovered so far. Called in one subtask,
+        in a background thread. Raises ``ExternalError`` or ``OSError`` for failures that a later call may not have."""
         return []
 
     def size_of(self, split: Split) -> int:
-        """About how many bytes there are to read; 0: not known. Small splits are handed out several at a time."""
+        """Returns about how many bytes of a split are to be read; 0: unknown. Small splits are assigned several at a time."""
         return 0
 
     def owner_of(self, split: Split, parallelism: int) -> int | None:
-        """The subtask that reads a split, by the split alone; ``None``: by the runtime's rule. A source that finds splits
-        later needs it to be the same for every caller, at any time."""
+        """Returns the subtask that reads a split; ``None``: the runtime decides. A source that finds splits later must give the same answer to every
+        caller, at any time."""
         return None
 
     @abstractmethod
     def produced_type(self) -> TypeInformation:
-        """TypeInformation of the records (``tidegate.common.typeinfo``)."""
+        """Returns the type of the records (``tidegate.common.typeinfo``)."""
 
 
 class DeliveryGuarantee(Enum):
-    """What a sink promises (PyFlink: ``pyflink.datastream.connectors.base.DeliveryGuarantee``)."""
+    """The delivery guarantee of a sink (PyFlink: ``pyflink.datastream.connectors.base.DeliveryGuarantee``)."""
 
     EXACTLY_ONCE = "exactly-once"
     AT_LEAST_ONCE = "at-least-once"
@@ -240,149 +237,148 @@ class DeliveryGuarantee(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SinkContext:
-    """What a sink learns of the subtask for which it opens a writer."""
+    """What a sink learns about the subtask for which it opens a writer."""
 
     subtask_index: int
     parallelism: int
     job_id: str
     attempt: str
-    """Attempt id: part of the name of everything uncommitted."""
+    """The attempt's id, which is part of the name of everything uncommitted."""
     operator_id: str
     restored_checkpoint_id: int | None = None
     restored_location: str = ""
-    """Where that checkpoint is; of another job, when this one was started from it."""
+    """The location of the restored checkpoint; of another job's, if this job was started from it."""
     configuration: dict[str, str] = field(default_factory=dict)
     listener: socket.socket | None = None
-    """A listening socket whose address the client of the job can ask for; only for a sink that ``listens``."""
+    """A listening socket whose address the job's client can ask for; only for a sink that ``listens``."""
     wakeup: Callable[[], None] | None = None
-    """To be called, from any thread, when ``has_room`` or ``is_drained`` became true."""
+    """Called, from any thread, when ``has_room`` or ``is_drained`` became true."""
     spark_service: str = ""
-    """For ``to_spark`` only: where the Spark driver of the TaskManager answers, ``host:port/token``."""
+    """The address of the TaskManager's Spark driver, ``host:port/token``; for ``to_spark`` only."""
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
-    """Wall clock, ms since the epoch."""
+    """Returns the wall clock in ms since the epoch."""
 
 
 class SinkWriter(ABC):
     """Writes the batches of one subtask. All methods are called from the subtask's thread."""
 
     works_on: str = "records"
-    """``records`` or ``arrow``: which kind of batch ``write`` takes."""
+    """The kind of batch that ``write`` takes: ``records`` or ``arrow``."""
 
     takes_row_kinds: bool = False
-    """Whether columns of rows come with the column of their kinds (``tidegate.records.row_kinds``) where some are no inserts."""
+    """Whether rows come with a column of their kinds (``tidegate.records.row_kinds``) where some are not inserts."""
 
     takes_reports: bool = False
-    """Whether its input are the reports of another sink (``tidegate.connectors.commit_reports``), which go on behind the end of data."""
+    """Whether its input is the reports of another sink (``tidegate.connectors.commit_reports``), which continue behind the end of data."""
 
     @abstractmethod
     def write(self, batch: Batch) -> None:
-        """Takes a batch. It may keep the records until the next checkpoint."""
+        """Writes a batch. The writer may buffer the records until the next checkpoint."""
 
     def write_watermark(self, timestamp_ms: int) -> None:  # noqa: B027  (optional hook)
-        """The stream has reached this event time (Flink: ``SinkWriter.writeWatermark``)."""
+        """Notes the stream's watermark (Flink: ``SinkWriter.writeWatermark``)."""
 
     def has_room(self) -> bool:
-        """While not, the subtask takes no further input; barriers and mails go on."""
+        """Returns whether the writer accepts input; if not, the subtask processes only barriers and mails."""
         return True
 
     def is_drained(self) -> bool:
-        """Asked at the end: the subtask does not finish before."""
+        """Returns whether everything was written, without which the subtask does not finish."""
         return True
 
     def holds_rows(self) -> bool:
-        """Its state has rows that no vote had yet: the subtask does not finish before a vote has them."""
+        """Returns whether the state has rows that no committable includes yet; the subtask does not finish until one does."""
         return False
 
     def take_places(self) -> Sequence[str]:
-        """Returns where what was written since the last call will be when it is committed, for a sink that reports it."""
+        """Returns the final locations of what was written since the last call, for a sink that reports them."""
         return ()
 
     def flush(self, end_of_input: bool) -> None:  # noqa: B027  (optional hook)
-        """Before every snapshot, and at the end of the input."""
+        """Flushes buffered records. Called before every snapshot, and at the end of the input."""
 
     def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
-        """Returns the vote: everything written since the last call, made durable, as msgpack-able committables. Raising
-        fails the attempt. What is prepared is committed later, by this process or by another."""
+        """Makes everything written since the last call durable and returns it as msgpack-able committables. Raising fails the attempt. What is prepared
+        is committed later, by this process or by another."""
         return []
 
     def seal(self, checkpoint_id: int) -> list[Committable] | Callable[[], list[Committable]]:
-        """What the runtime calls at the barrier. A writer whose ``prepare_commit`` takes long (it encodes, syncs or waits
-        for a server) overrides this: cut off what was written so far, and give the slow rest of the vote back as a function.
-        It is called at most once, in the snapshot thread, while new records are being written; what it raises fails the
-        attempt."""
+        """Ends an epoch at the barrier; called by the runtime. A writer whose ``prepare_commit`` is slow (encodes, syncs or waits for a server)
+        overrides it: it separates what was written so far and returns the slow rest as a function, which is called at most once, in the snapshot
+        thread, while new records are written. What that raises fails the attempt."""
         return self.prepare_commit(checkpoint_id)
 
     def snapshot_state(self, checkpoint_id: int) -> list[StateValue]:
-        """State of the writer itself, as msgpack-able elements of list state."""
+        """Returns the writer's own state, as msgpack-able elements of list state."""
         return []
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:  # noqa: B027  (optional hook)
-        """The checkpoint was confirmed; what it holds is being committed. Raising fails the attempt."""
+        """Notes that the checkpoint was confirmed; its committables are being committed. Raising fails the attempt."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:  # noqa: B027  (optional hook)
-        """This one will never be confirmed; what it holds is in a later one."""
+        """Notes that the checkpoint was aborted; what it contains is part of a later one."""
 
     def close(self) -> None:  # noqa: B027  (optional hook)
-        """Give everything back; what is not prepared is lost on purpose. Also called after a failure."""
+        """Releases all resources; what was not prepared is discarded. Also called after a failure."""
 
 
 class Committer(ABC):
-    """Global commit. Every method is idempotent: it is called again after a restart, possibly by another process."""
+    """Commits committables. Every method is idempotent: it is called again after a restart, possibly by another process."""
 
     in_subtask_thread: bool = False
-    """Commits in the thread that writes, which stands still meanwhile; by default a pool's thread does."""
+    """Whether commits run in the subtask's thread, which blocks meanwhile; by default a pool's thread runs them."""
 
     @abstractmethod
     def commit(self, committables: Sequence[Committable]) -> None:
-        """Make them visible. Raises ``StorageError``/``ExternalError`` to be called again (``sink.committer.retries``)."""
+        """Makes committables visible. Raises ``StorageError`` or ``ExternalError`` to be retried (``sink.committer.retries``)."""
 
     def abort_unknown(self, restored: Sequence[Committable], context: SinkContext) -> None:  # noqa: B027  (optional hook)
-        """After a restore and before anything is written: remove what earlier attempts of this subtask left behind
-        that is in none of the restored committables."""
+        """Removes what earlier attempts of this subtask left behind and no restored committable includes. Called after a restore and before anything is
+        written."""
 
     def all_committed(self, committables: Sequence[Committable]) -> None:  # noqa: B027  (optional hook)
-        """Every writer has ended, and these were all votes: what writers keep beside them can go."""
+        """Cleans up after all writers have ended and all their committables were committed."""
 
     def name_of(self, committable: Committable) -> str:
-        """What messages call it."""
+        """Returns a committable's name in messages."""
         return str(committable)[:_SHOWN]
 
     def close(self) -> None:  # noqa: B027  (optional hook)
-        """Give everything back."""
+        """Releases all resources."""
 
 
 class Sink(ABC):
-    """What ``sink_to`` takes. Pickled by the client."""
+    """The base class of sinks for ``sink_to``. Pickled by the client."""
 
     listens: bool = False
-    """Whether its writer serves the client of the job: such a sink stands alone in its task."""
+    """Whether its writer serves the job's client: such a sink is not chained to other operators."""
     function: Function | None = None
-    """The user's function that the sink is made of: it is opened first, closed last, and may be a ``CheckpointedFunction``."""
+    """The user's function of which the sink is made: it is opened first, closed last, and may be a ``CheckpointedFunction``."""
     keeps_together: bool = False
-    """What one subtask voted for, and the state of its writer, are restored by one subtask at any parallelism. The vote is then complete at
-    the barrier (``prepare_commit``)."""
+    """Whether committables and writer state of one subtask are restored by one subtask at any parallelism. Committables are then complete at the
+    barrier (``prepare_commit``)."""
 
     commits_apart: bool = False
-    """What is voted for may wait for as long as a job takes. Where its subtasks run stage by stage, one more subtask commits it then,
-    when all writers have finished: all or nothing."""
+    """Whether committables may wait as long as the job runs. Where its subtasks run stage by stage, an extra subtask then commits them when all writers
+    have finished: all or nothing."""
 
     commits_together: bool = False
-    """Its committer needs all that its subtasks voted for: in BATCH mode one more subtask commits it, also where all run at once."""
+    """Whether its committer needs the committables of all subtasks: in BATCH mode an extra subtask commits them, also where all subtasks run at once."""
 
     def validate(self) -> None:  # noqa: B027  (optional hook)
-        """Called in the client when the job is submitted. Raises ``InvalidJob`` (a directory that is a file, say)."""
+        """Checks the sink. Called in the client at submission. Raises ``InvalidJob``, for a directory that is a file say."""
 
     def validate_input(self, input_type: TypeInformation, configuration: Configuration) -> None:  # noqa: B027  (optional hook)
-        """Called after ``validate`` with the type of the stream and the configuration of the job. Raises ``InvalidJob``
-        for values that the system would never take."""
+        """Checks the type of the stream and the job's configuration. Called after ``validate``. Raises ``InvalidJob`` for values that the external
+        system never accepts."""
 
     def validate_configuration(self, configuration: Configuration) -> None:  # noqa: B027  (optional hook)
-        """Called after ``validate`` with the configuration of the job. Raises ``InvalidJob`` for what contradicts the sink."""
+        """Checks the job's configuration. Called after ``validate``. Raises ``InvalidJob`` for options that contradict the sink."""
 
     @abstractmethod
     def make_writer(self, context: SinkContext, state: Sequence[StateValue], input_type: TypeInformation) -> SinkWriter:
-        """``state`` are the restored elements of ``snapshot_state`` that this subtask owns now."""
+        """Creates the writer of a subtask. ``state``: the restored elements of ``snapshot_state`` that this subtask owns now."""
 
     def make_committer(self, context: SinkContext) -> Committer | None:
-        """``None``: the sink has nothing to commit."""
+        """Creates the committer; ``None``: the sink has nothing to commit."""
         return None

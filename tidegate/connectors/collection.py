@@ -15,12 +15,12 @@ from tidegate.connectors.tabular import Collection, typed_batch
 from tidegate.records.batch import ArrowBatch
 
 _BATCH_RECORDS = 4096
-"""Bounds what a slice of Python objects costs, and is enough for the cost of a batch to vanish."""
+"""How many records a batch has: it bounds a slice of Python objects, and makes the cost of a batch small."""
 
 
 class CollectionSource(Source):
-    """Bounded. Takes what ``tidegate.connectors.tabular`` lists; without a type, columns and arrays have their own and other records travel
-    pickled. Raises ``SchemaMismatch`` at once when a value does not fit the type, ``InvalidJob`` for what is no collection."""
+    """A bounded source of a Python collection. Accepts what ``tidegate.connectors.tabular`` lists; without a type, columns and arrays keep their own
+    and other records are pickled. Raises ``SchemaMismatch`` at once when a value does not fit the type, ``InvalidJob`` for what is not a collection."""
 
     bounded = True
 

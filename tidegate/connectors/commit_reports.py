@@ -1,5 +1,5 @@
-"""What a sink reports to the operator behind it: where its files will be, and up to which checkpoint it has committed. An operator in one subtask so knows
-when something is whole that many subtasks have written (Flink: ``PartitionCommitInfo``, ``TaskTracker``).
+"""Reports of a sink to the operator behind it: where its files will be,
+and up to which checkpoint it has committed.
 
     before barrier n     ─▶ places: what was written since the last ones is there when n is committed
     n is committed       ─▶ up to n; also behind the end of data, where the last commits are
@@ -18,18 +18,19 @@ from tidegate.records.batch import ArrowBatch
 REPORTS: Final = pa.schema(
     [("subtask", pa.int32()), ("subtasks", pa.int32()), ("checkpoint_id", pa.int64()), ("place", pa.string())]
 )
-"""A record has a place or a checkpoint."""
+"""The schema of reports; a row has a place or a checkpoint."""
 EVERYTHING: Final = 2**62
-"""Stands for the checkpoint where all is committed at the end, without one (``tidegate.taskmanager.machines.subtask.COMMIT_EVERYTHING``)."""
+"""The checkpoint id of reports that everything is committed at the end, without a checkpoint
+(``tidegate.taskmanager.machines.subtask.COMMIT_EVERYTHING``)."""
 
 
 def places_report(subtask: int, subtasks: int, places: Sequence[str]) -> ArrowBatch:
-    """Returns a report of the places to which a subtask has written."""
+    """Makes a report of the places to which a subtask has written."""
     return _report(subtask, subtasks, [None] * len(places), places)
 
 
 def commit_report(subtask: int, subtasks: int, checkpoint_id: int) -> ArrowBatch:
-    """Returns a report that a subtask has committed all up to a checkpoint."""
+    """Makes a report that a subtask has committed everything up to a checkpoint."""
     return _report(subtask, subtasks, [checkpoint_id], [None])
 
 
@@ -42,14 +43,14 @@ def _report(subtask: int, subtasks: int, checkpoints: Sequence[int | None], plac
 
 @dataclass
 class CommitTracker:
-    """How far all subtasks of a sink have committed. ``restored``: reports of this checkpoint or of earlier ones are of an attempt before, still on their way
-    when the checkpoint was made."""
+    """Tracks how far all subtasks of a sink have committed. ``restored``: reports of this checkpoint or earlier ones stem from a previous attempt and
+    were in flight when the checkpoint was taken."""
 
     restored: int = 0
     _reached: dict[int, int] = field(default_factory=dict)
 
     def add(self, subtask: int, subtasks: int, checkpoint_id: int) -> int:
-        """Returns the checkpoint up to which all have committed; 0: not all have reported one yet."""
+        """Adds a report; returns the checkpoint up to which all subtasks have committed, 0 while some have not reported."""
         if checkpoint_id > self.restored:
             self._reached[subtask] = checkpoint_id
         return min(self._reached.values()) if len(self._reached) == subtasks else 0

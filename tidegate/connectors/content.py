@@ -21,7 +21,7 @@ NOT_OF_CONTENT = (TidegateError, OSError, MemoryError)
 
 @contextmanager
 def content_errors(where: str) -> Iterator[None]:
-    """Raises ``SchemaMismatch`` that begins with ``where`` for every exception that content causes."""
+    """Raises exceptions caused by content as ``SchemaMismatch``, whose message begins with ``where``."""
     try:
         yield
     except NOT_OF_CONTENT:
@@ -31,13 +31,13 @@ def content_errors(where: str) -> Iterator[None]:
 
 
 def named(error: Exception) -> str:
-    """Returns the exception's type and text in one line."""
+    """Returns an exception's type and text in one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
 
 
 def misfit(data: pa.RecordBatch, attempt: Callable[[pa.RecordBatch], object]) -> str:
-    """Returns the first row of ``data`` that ``attempt`` raises for, counted from 0, with its column and value, if one column alone raises the
-    same; empty when no row alone does."""
+    """Finds the first row of ``data`` for which ``attempt`` raises; returns its number from 0, with column and value if one column alone raises the
+    same. Empty when no row alone raises."""
     begin, end = 0, data.num_rows
     while end - begin > 1:
         middle = (begin + end) // 2
@@ -65,7 +65,7 @@ def _failure(data: pa.RecordBatch, attempt: Callable[[pa.RecordBatch], object]) 
 
 
 def check_content(data: pa.RecordBatch, where: str) -> None:
-    """Raises ``SchemaMismatch`` for a null where the schema has none (``nullable=False``), at any depth."""
+    """Raises ``SchemaMismatch`` for a null in a field that is not nullable, at any depth."""
     for field, column in zip(data.schema, data.columns, strict=True):
         if _has_required(field) and (found := _null_of(field, column)):
             row, name = found
@@ -94,7 +94,7 @@ def _has_texts(kind: pa.DataType) -> bool:
 
 
 def _has_required(field: pa.Field) -> bool:
-    """Leaves the keys of maps out, which cannot be null."""
+    """Returns whether a type has a field that is not nullable; keys of maps, which cannot be null, are ignored."""
     if not field.nullable:
         return True
     kind = field.type
@@ -104,7 +104,7 @@ def _has_required(field: pa.Field) -> bool:
 
 
 def _null_of(field: pa.Field, column: pa.Array) -> tuple[int, str] | None:
-    """The row and the name of the first null that must not be."""
+    """Returns the row and the field name of the first null in a field that is not nullable."""
     if not field.nullable and column.null_count:
         return pc.index(column.is_null(), True).as_py(), str(field.name)
     kind = field.type

@@ -1,4 +1,4 @@
-"""A thread that reads ahead into a bounded queue, for readers that may block (files, brokers, Spark's iterator).
+"""A background thread that reads ahead into a bounded queue, for readers that may block (files, brokers, Spark's iterator).
 
 The subtask's thread never waits for it: ``take`` answers at once. What was fetched but not taken is simply read again
 after a restart, since positions are those of what was emitted.
@@ -49,11 +49,11 @@ class Fetcher(Generic[T]):
 
     @property
     def ended(self) -> bool:
-        """Everything was taken."""
+        """Returns whether all items were taken."""
         return self._ended
 
     def close(self) -> None:
-        """Stop reading ahead. An item that is being read is dropped."""
+        """Stops reading ahead. An item that is being read is dropped."""
         self._stopped.set()
 
     def _run(self) -> None:

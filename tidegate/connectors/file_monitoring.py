@@ -1,4 +1,4 @@
-"""Reads files without an end: files that were not there before are read when they are found.
+"""Continuous reading of files: new files are found and read while the job runs.
 
     one reader lists (``split_discovery``) ──▶ the coordinator in the JobManager ──▶ the reader that asks        as a source of its own
     listed at the switch ──read──▶ wait ──▶ list ──▶ files of mine that were not read ──read──▶ wait ──▶ ...    as part of a hybrid source
@@ -21,14 +21,15 @@ from tidegate.connectors.files.formats import FileFormat
 
 
 class EndlessFileReader(FileReader):
-    """Reads what it is given, and waits for more."""
+    """Reads the splits that it is assigned, and waits for more."""
 
     def is_finished(self) -> bool:
         return False
 
 
 class MonitoringReader(FileReader):
-    """Looks for its own files. ``unread``: the splits of files that are there now, belong to this subtask and are not among the paths given."""
+    """Reads files and looks for new ones by itself. ``unread``: lists the splits of files that exist now, belong to this subtask and are not among the
+    paths given."""
 
     def __init__(
         self,
@@ -61,18 +62,18 @@ class MonitoringReader(FileReader):
 
 
 def path_of(split: Split) -> str:
-    """Returns the file to which a split belongs."""
+    """Returns the path of a split's file."""
     path: str = split.payload[0]
     return path
 
 
 def split_id_of(path: str, start: int) -> str:
-    """Returns the name of the part of a file that begins at this byte or row group."""
+    """Returns the id of the split that begins at this byte or row group."""
     return f"{path}@{start:012d}"
 
 
 def path_in(split_id: str) -> str:
-    """Returns the file that such a name names."""
+    """Returns the path in a split's id."""
     return split_id.rpartition("@")[0]
 
 

@@ -1,4 +1,4 @@
-"""Reads the splits of files, one after the other, with a thread that decodes ahead and asks for more when it has none."""
+"""The reader of file splits: a background thread decodes ahead, and requests splits when it has none."""
 
 from __future__ import annotations
 
@@ -21,15 +21,14 @@ from tidegate.records.batch import ArrowBatch
 _READ_AHEAD_BLOCKS = 4
 """Chosen, not measured: as many batches as `tidegate.source.fetch-queue` keeps by default."""
 _FIRST_RECORDS_AT_A_TIME = 8
-"""Chosen, not measured: requests that an object store answers side by side."""
+"""How many first records are read concurrently. Chosen, not measured: requests that an object store answers side by side."""
 _FIRST_RECORDS_TOLD = 64
-"""At once: the subtask's thread takes the time of each."""
+"""How many first records are reported at once, since the subtask's thread computes the time of each."""
 
 
 @dataclass(frozen=True, slots=True)
 class _FirstRecords:
-    """First records of splits that are read later, by split; ``None``: it has none. ``are_last``: those of all other
-    splits were reported."""
+    """First records by split, of splits that are read later; ``None``: the split is empty. ``are_last``: all splits are reported."""
 
     of: dict[str, pa.RecordBatch | None]
     are_last: bool
@@ -37,11 +36,11 @@ class _FirstRecords:
 
 @dataclass(frozen=True, slots=True)
 class _AllRead:
-    """Every split that the reader has was read to its end."""
+    """All splits of the reader were read to their end."""
 
 
 Fetched = tuple[str, Block | Split | None] | _FirstRecords | _AllRead
-"""A split's id with a block, with the split itself when it was just found, or with ``None`` at its end."""
+"""A split's id with a block of it, with the split itself when it was just found, or with ``None`` at its end."""
 
 
 class FileReader(SourceReader):
@@ -75,8 +74,8 @@ class FileReader(SourceReader):
         self._fetcher = Fetcher(lambda: self._read_all(todo), _READ_AHEAD_BLOCKS, self._wakeup)
 
     def _read_all(self, states: list[SplitState]) -> Iterator[Fetched]:
-        """These, then what the coordinator has. It is asked when the last block was emitted: what is asked for earlier waits behind it,
-        while another reader may have nothing to do."""
+        """Reads these splits, then those of the coordinator. More are requested only when the last block was emitted, so that an idle reader gets them
+        first."""
         found: list[SplitState] | None = states
         while found is not None:
             yield from self._read(found)
@@ -96,7 +95,7 @@ class FileReader(SourceReader):
             yield state.split.split_id, None
 
     def _first_records(self, states: list[SplitState]) -> Iterator[Fetched]:
-        """Several at a time, since opening a file of an object store takes long."""
+        """Reads the first records of splits, several concurrently, since opening a file of an object store is slow."""
         pool = ThreadPoolExecutor(_FIRST_RECORDS_AT_A_TIME, "tidegate-first-records")
         try:
             found = pool.map(lambda state: reading.first_record(self._format, *_rest_of(state)), states)
@@ -187,12 +186,12 @@ class FileReader(SourceReader):
 
 
 def _rest_of(state: SplitState) -> tuple[FileRange, hive.Values, int | None, int]:
-    """What is to be read of a split, and the values of its directories."""
+    """Returns the remaining range of a split, its directory values, and the position in it."""
     start, skip = state.position if state.position is not None else (None, 0)
     path, begin, end, size_bytes, *values = state.split.payload
     return FileRange(path, begin, end, size_bytes), values[0] if values else {}, start, skip
 
 
 def _in_time(time: int | None) -> tuple[bool, int]:
-    """What has no time (an empty file, say) is soon read."""
+    """Returns the sort key of a split by the time of its first record; splits without one come first."""
     return (False, 0) if time is None else (True, time)

@@ -67,20 +67,20 @@ DEFAULT_ROLLOVER_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class RollingPolicy:
-    """When a part file is closed, beside every checkpoint: by its size, or by its age."""
+    """When a part file is closed, besides at every checkpoint: by size or by age."""
 
     part_bytes: int = DEFAULT_PART_BYTES
     rollover_ms: int = DEFAULT_ROLLOVER_MS
 
 
 class FileSink(Sink):
-    """Writes part files below one directory: into it, or with ``buckets`` into those that they say. ``replaces``: its files replace those of each
-    directory that it writes to and of these, given from the output path, if it writes to them or not; for jobs that end. ``None``: they are added.
-    ``success``: the name of a file that says of the directories of part files, and of those of ``whole``, that they are whole; for jobs that end."""
+    """A sink of part files below one directory. ``buckets``: chooses a subdirectory for each row. ``replaces``: the files replace those of each
+    directory that is written and of these, relative to the output path; for jobs that end; ``None``: they are added. ``success``: name of a file
+    that marks the written directories, and those in ``whole``, as complete; for jobs that end."""
 
     commits_apart = True
     _buckets: Buckets | None = None
-    """A default on the class, because a sink that an earlier version pickled with a job has no such attribute."""
+    """The class has a default because sinks pickled by an earlier version lack the attribute."""
     _replaces: Sequence[str] | None = None
     _success: str | None = None
     _whole: Sequence[str] = ()
@@ -108,7 +108,7 @@ class FileSink(Sink):
 
     @staticmethod
     def for_text(path: str, rolling: RollingPolicy | None = None) -> FileSink:
-        """``str(record)``, one a line."""
+        """Writes ``str(record)``, one record a line."""
         return FileSink(path, TextEncoderFactory(), rolling)
 
     @staticmethod
@@ -123,7 +123,7 @@ class FileSink(Sink):
 
     @staticmethod
     def for_parquet(path: str, rolling: RollingPolicy | None = None, **options: object) -> FileSink:
-        """``options`` go to ``pyarrow.parquet.ParquetWriter``, such as ``compression="zstd"``."""
+        """Writes Parquet files. ``options`` are passed to ``pyarrow.parquet.ParquetWriter``, such as ``compression="zstd"``."""
         return FileSink(path, ParquetEncoderFactory(options=options), rolling)
 
     def validate(self) -> None:
@@ -163,29 +163,29 @@ class FileSink(Sink):
 
 
 def job_mark(job_id: str, operator_id: str) -> str:
-    """Whose a hidden file is."""
+    """Returns the mark of a job's operator in the names of its hidden files."""
     return hashlib.sha256(f"{job_id}/{operator_id}".encode()).hexdigest()[:12]
 
 
 def lock_name(stem: str, mark: str) -> str:
-    """Returns the name of the file that an attempt keeps locked while it writes parts of that stem."""
+    """Returns the name of the lock file that an attempt holds while it writes part files with that stem."""
     return f".{stem}.{mark}{WRITER}"
 
 
 def lock_of(hidden: str) -> str:
-    """Returns the name of the lock of a hidden file's writer; empty for a name that our writers do not make."""
+    """Returns the name of the lock file of a hidden file's writer; empty for names that are not ours."""
     found, begun = _HIDDEN.match(hidden), begun_in(hidden)
     return lock_name(found["stem"], begun[0]) if found and begun else ""
 
 
 def tombstone_of(directory: str, final: str) -> str:
-    """Returns the path of the empty file that says: this one was given up by hand (``tidegate txn abort``)."""
+    """Returns the path of the empty file that marks a part file as aborted by hand (``tidegate txn abort``)."""
     return f"{directory}/.{final.replace('/', '.')}.aborted"
 
 
 @dataclass(slots=True)
 class _Part:
-    """A part file that is being written."""
+    """An open part file."""
 
     hidden: str
     final: str
@@ -195,7 +195,7 @@ class _Part:
 
 
 class FileWriter(SinkWriter):
-    """One subtask's writer: at most one open part file for each directory."""
+    """Writes the part files of one subtask, at most one open file for each directory."""
 
     works_on = "arrow"
 
@@ -286,7 +286,7 @@ class FileWriter(SinkWriter):
         return _Part(hidden, final, file, encoder, opened_at)
 
     def _close_part(self, part: _Part) -> list[Committable]:
-        """Its committable, once it is durable."""
+        """Closes a part file and returns its committables, once it is durable."""
         part.encoder.finish()
         if not part.file.closed:
             part.file.close()
@@ -296,12 +296,12 @@ class FileWriter(SinkWriter):
         return [self._path, part.hidden, part.final, size]
 
     def take_places(self) -> Sequence[str]:
-        """Directories, from the output path."""
+        """Returns the directories that were written, relative to the output path."""
         places, self._places = self._places, {}
         return list(places)
 
     def seal(self, checkpoint_id: int) -> list[Committable] | Callable[[], list[Committable]]:
-        """Encoding what was gathered, and syncing, are left to the function that is given back."""
+        """Separates the part files at the barrier; encoding and syncing them is left to the returned function."""
         parts, closed = list(self._parts.values()), [*self._without_files(), *self._closed]
         self._parts, self._closed, self._places = {}, [], {}
         self._since = checkpoint_id
@@ -322,12 +322,12 @@ class FileWriter(SinkWriter):
         return close
 
     def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
-        """Committables are ``[directory, hidden name, final name, size in bytes]``."""
+        """Closes all part files. Committables are ``[directory, hidden name, final name, size in bytes]``."""
         sealed = self.seal(checkpoint_id)
         return sealed if isinstance(sealed, list) else sealed()
 
     def _without_files(self) -> list[list[Committable]]:
-        """What is to be done beside the files: directories that are replaced, and those that are whole."""
+        """Returns the committables for directories: those whose files are replaced, and those that are complete."""
         replaced = [f"{bucket}/{self._prefix}-" if bucket else f"{self._prefix}-" for bucket in self._replaced or ()]
         return [[self._path, "", final, 0] for final in (*replaced, *self._whole)]
 
@@ -351,7 +351,7 @@ class FileWriter(SinkWriter):
 
 
 class FileCommitter(Committer):
-    """Renames pending files to their final names. ``success``: the name of a file that is written to their directories when all are visible."""
+    """Renames pending files to their final names. ``success``: name of a file that is written to their directories when all are visible."""
 
     def __init__(self, path: str, success: str | None = None) -> None:
         self._path = path
@@ -375,7 +375,7 @@ class FileCommitter(Committer):
             write_success_files(self._path, self._success, places)
 
     def all_committed(self, committables: Sequence[Committable]) -> None:
-        """Locks go: with hidden files beside them writers have left them there."""
+        """Removes the lock files that writers left beside hidden files."""
         if is_local(self._filesystem):
             hidden_names = [hidden for _, hidden, _, _ in committables if hidden]
             for lock in dict.fromkeys(f"{self._root}/{lock_of(hidden)}" for hidden in hidden_names):
@@ -383,8 +383,8 @@ class FileCommitter(Committer):
                     os.unlink(lock)
 
     def abort_unknown(self, restored: Sequence[Committable], context: SinkContext) -> None:
-        """Remove hidden files of this job's earlier attempts that were begun at or after the restored checkpoint, and of the job that
-        has written that one. Older ones are in some subtask's restored committables, perhaps not in ours."""
+        """Removes hidden files of earlier attempts of this job that were begun at or after the restored checkpoint, and of the job that wrote that
+        checkpoint. Older files are in some subtask's restored committables, perhaps not in ours."""
         newest = context.restored_checkpoint_id or 0
         keep = {hidden for _, hidden, _, _ in restored}
         own, before = job_mark(context.job_id, context.operator_id), self._mark_before(context)
@@ -412,7 +412,7 @@ class FileCommitter(Committer):
                         self._filesystem.delete_file(locks[name])
 
     def _mark_before(self, context: SinkContext) -> str:
-        """Returns the mark of the job from whose checkpoint this one was started; empty when it may still need its files."""
+        """Returns the mark of the job from whose checkpoint this one was started; empty while that one may still need its files."""
         job_id = job_of(context.restored_location)
         if not job_id or job_id == context.job_id or not is_local(self._filesystem):
             return ""
@@ -420,7 +420,8 @@ class FileCommitter(Committer):
 
 
 def _commit_one(directory: str, hidden: str, final: str, size: int) -> bool:
-    """Where it was written: a restored job may write elsewhere. Whether the file is there: it may have been given up."""
+    """Renames a pending file in the directory where it was written, which may differ from the sink's. Returns whether the file exists: it may have been
+    aborted by hand."""
     filesystem, root = resolve(directory)
     source, target = f"{root}/{hidden}", f"{root}/{final}"
     at_source, at_target = filesystem.get_file_info([source, target])
@@ -440,7 +441,7 @@ def _commit_one(directory: str, hidden: str, final: str, size: int) -> bool:
 
 
 def _remove_others(directory: str, start: str) -> None:
-    """Removes what stands beside the files whose names start so, but for hidden names (``.`` and ``_``), as Flink does."""
+    """Removes the files in a directory whose names do not begin with ``start``, except hidden ones (``.`` and ``_``), as Flink does."""
     filesystem, root = resolve(directory)
     bucket, _, own = f"{root}/{start}".rpartition("/")
     for info in filesystem.get_file_info(pafs.FileSelector(bucket, allow_not_found=True)):
@@ -450,13 +451,13 @@ def _remove_others(directory: str, start: str) -> None:
 
 
 def _directories(directory: str, final: str) -> list[str]:
-    """What the name of a final file stands in, and that in turn."""
+    """Returns the directories from the output directory down to that of a final file."""
     parents = [parent for parent in final.split("/")[:-1] if parent]
     return [directory, *("/".join([directory, *parents[: i + 1]]) for i in range(len(parents)))]
 
 
 def begun_in(name: str) -> tuple[str, int, int] | None:
-    """(mark, subtask, last checkpoint before it) of a hidden file of this sink; ``None`` for other files."""
+    """Parses the name of a hidden file to (mark, subtask, last checkpoint before it); ``None`` for other files."""
     parts = name.split(".")
     if len(parts) < 5 or parts[-1] != "inprogress" or not (parts[-3].isdigit() and parts[-2].isdigit()):
         return None

@@ -50,7 +50,7 @@ from tidegate.functions.output_tag import OutputTag
 from tidegate.model.errors import InvalidJob, StorageError
 
 DEFAULT_RANGE_BYTES = 32 << 20
-"""Chosen, not measured: some seconds of reading, so that subtasks end at about the same time."""
+"""The size of the byte ranges into which files are split. Chosen, not measured: some seconds of reading, so that subtasks end at about the same time."""
 
 
 class FileSource(Source):
@@ -63,7 +63,7 @@ class FileSource(Source):
     """
 
     may_be_empty = False
-    """Whether directories without files give no rows, instead of an error."""
+    """Whether directories without files give no rows instead of an error."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class FileSource(Source):
 
     @staticmethod
     def for_text(*paths: str, range_bytes: int = DEFAULT_RANGE_BYTES) -> FileSource:
-        """One string a line."""
+        """Reads text files, one string a line."""
         _check_paths("for_text", paths)
         return FileSource(paths, TextFormat(), range_bytes)
 
@@ -98,8 +98,8 @@ class FileSource(Source):
         encoding: str = "utf-8",
         bad_lines: str | OutputTag = "fail",
     ) -> FileSource:
-        """Comma-separated values. Without ``schema`` (which ``header=False`` needs) names and types come from the first
-        file. With a header each file's columns are found by name, in whatever order they are.
+        """Reads CSV files. Without ``schema`` (which ``header=False`` needs) names and types are inferred from the first file. With a header each
+        file's columns are found by name, in any order.
 
         A quoted value may hold line ends, so a file larger than ``range_bytes`` is read once when it is listed, for the places where
         it can be cut; ``newlines_in_values=False`` promises that none does, and saves that. ``bad_lines`` as in ``for_json_lines``.
@@ -130,9 +130,9 @@ class FileSource(Source):
         range_bytes: int = DEFAULT_RANGE_BYTES,
         bad_lines: str | OutputTag = "fail",
     ) -> FileSource:
-        """One JSON object a line. Without ``schema`` it is inferred from the first file. ``bad_lines``: what becomes of a line that
-        is no row of the schema: it fails the job (``"fail"``), is left out with a warning and counted as ``numRecordsInErrors``
-        (``"skip"``), or goes to a side output, an ``OutputTag`` with ``BAD_LINE`` as its type. Raises ``InvalidJob``."""
+        """Reads files with one JSON object a line. Without ``schema`` it is inferred from the first file. ``bad_lines``: what is done with a line that
+        is not a row of the schema: it fails the job (``"fail"``), is skipped with a warning and counted as ``numRecordsInErrors`` (``"skip"``), or
+        goes to a side output, an ``OutputTag`` with ``BAD_LINE`` as its type. Raises ``InvalidJob``."""
         _check_paths("for_json_lines", paths)
         choice = bad_lines_of(bad_lines)
         found = schema or _inferred(paths, infer_json_schema(_first_file(paths), choice))
@@ -146,9 +146,9 @@ class FileSource(Source):
         columns: Sequence[str] | None = None,
         page_checksum_verification: bool = False,
     ) -> FileSource:
-        """Parquet files of one schema; ``columns`` reads only those. ``page_checksum_verification`` compares the checksum of each page
-        that has one (``FileSink.for_parquet(..., write_page_checksum=True)`` writes them): a page that differs fails the job. Columns that Arrow
-        wrote as seconds, which Parquet keeps as milliseconds, are seconds again. Raises ``InvalidJob``."""
+        """Reads Parquet files of one schema; with ``columns``, only those. ``page_checksum_verification`` compares the checksum of each page that has
+        one (``FileSink.for_parquet(..., write_page_checksum=True)`` writes them): a page that differs fails the job. Columns that Arrow wrote as
+        seconds, which Parquet stores as milliseconds, are seconds again. Raises ``InvalidJob``."""
         _check_paths("for_parquet", paths)
         whole = schema or _inferred(paths, parquet_schema(_first_file(paths)))
         if columns is not None:
@@ -157,14 +157,14 @@ class FileSource(Source):
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns that are read."""
+        """Returns the columns that are read."""
         return self._format.schema
 
     def produced_type(self) -> TypeInformation:
         return self._format.produced_type()
 
     def monitor_continuously(self, interval_ms: int) -> FileSource:
-        """Returns the source without an end: every ``interval_ms`` it looks for new files, and reads them."""
+        """Returns an unbounded source that looks for new files every ``interval_ms`` and reads them."""
         if interval_ms < 1:
             raise InvalidJob(f"a directory is looked at every {interval_ms} ms: the interval must be 1 ms or more")
         made = copy(self)
@@ -176,11 +176,11 @@ class FileSource(Source):
         return self._listed(lambda path: True)
 
     def owner_of(self, split: Split, parallelism: int) -> int | None:
-        """Returns a subtask by the file alone where new files are looked for: all ranges of a file belong to one."""
+        """Returns the subtask of a split by its file alone where new files are looked for, so that all ranges of a file belong to one subtask."""
         return super().owner_of(split, parallelism) if self.bounded else owner_of(path_of(split), parallelism)
 
     def size_of(self, split: Split) -> int:
-        """Returns the size of the file, which is more than that of a range: only splits of small files are handed out together."""
+        """Returns the size of the split's file, which is more than that of a range, so that only splits of small files are assigned together."""
         size_bytes: int = split.payload[3]
         return size_bytes
 
@@ -197,7 +197,7 @@ class FileSource(Source):
         return MonitoringReader(self._format, context, unread, self._interval_ms / 1000)
 
     def discover(self, known: Set[str]) -> list[Split]:
-        """Returns the splits of files that were not seen before. A path that is not there may come back."""
+        """Returns the splits of new files. A path that does not exist may reappear."""
         seen = {path_in(split_id) for split_id in known}
         found = []
         for root in self._paths:
@@ -233,7 +233,7 @@ class FileSource(Source):
         ]
 
     def directory_values(self, root: str, file: pafs.FileInfo) -> hive.Values | None:
-        """Returns what the directories between a path and a file in it say; ``None``: the file is not read."""
+        """Returns the values in the directory names between a path and a file in it; ``None``: the file is not read."""
         return _below(root, file)
 
     def _splits_of_file(self, uri: str, info: pafs.FileInfo, directories: hive.Values) -> list[Split]:
@@ -246,7 +246,7 @@ class FileSource(Source):
 
 
 def _check_paths(method: str, paths: Sequence[object]) -> None:
-    """Raises ``InvalidJob``: several paths may be given, so what stands behind one is easily taken for another."""
+    """Raises ``InvalidJob`` for paths that are not strings: several may be given, so a later argument is easily taken for one."""
     if not paths:
         raise InvalidJob(f"FileSource.{method} needs a path")
     for path in paths:
@@ -258,7 +258,7 @@ def _check_paths(method: str, paths: Sequence[object]) -> None:
 
 
 def _uri_prefix(root: str) -> str:
-    """What stands before the paths of the files at ``root``: the scheme, unless they are local."""
+    """Returns the prefix of the paths of files at ``root``: the URI's scheme, unless they are local."""
     return root.split("://", 1)[0] + "://" if "://" in root and not root.startswith("file:") else ""
 
 
@@ -270,10 +270,10 @@ def _first_file(paths: Sequence[str]) -> str:
 
 
 def _below(root: str, file: pafs.FileInfo) -> dict[str, str | None]:
-    """What the directories between the root and the file say."""
+    """Returns the values in the directory names between the root and a file."""
     return hive.directory_values(base_of(resolve(root)[1]).rstrip("/") + "/", str(file.path))
 
 
 def _inferred(paths: Sequence[str], schema: pa.Schema) -> pa.Schema:
-    """Returns the columns in the files, and those in the names of their directories."""
+    """Returns the columns of the files with those in the names of their directories."""
     return hive.with_fields(schema, [_below(root, file) for root in paths for file in list_files(root)])

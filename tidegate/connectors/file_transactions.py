@@ -1,4 +1,4 @@
-"""Pending part files: hidden ones that a checkpoint lists, and those that none does (see ``file_sink``)."""
+"""Pending part files: hidden files that a checkpoint lists, and those that none does (see ``file_sink``)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidegate.model.values import Committable
 
 
 class FileTransactions(TransactionLog):
-    """``directories`` are looked through besides those that checkpoints name."""
+    """Lists and ends the pending part files of sinks. ``directories``: searched besides those that checkpoints name."""
 
     system = "files"
 

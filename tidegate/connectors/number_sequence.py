@@ -1,4 +1,4 @@
-"""Generated rows: `NumberSequenceSource` and `DataGeneratorSource`.
+"""Sources of generated rows: `NumberSequenceSource` and `DataGeneratorSource`.
 
 A split is a range of numbers, cut evenly; the position is the next number. What a number generates depends on it alone, so
 a replay gives the same rows.
@@ -21,15 +21,15 @@ from tidegate.model.whole_numbers import whole_number
 from tidegate.records.batch import ArrowBatch, Batch
 
 BATCH_ROWS = 65536
-"""As many rows as a frame has at most."""
+"""How many rows a batch has: the most of a frame."""
 
 Generate = Callable[[int, int], pa.RecordBatch]
-"""``generate(first, count)``: the rows of the numbers ``first`` to ``first + count - 1``."""
+"""Generates rows: ``generate(first, count)`` returns those of the numbers ``first`` to ``first + count - 1``."""
 
 
 def ranges(start: int, end: int, parts: int) -> list[Split]:
-    """``start`` to ``end`` (both inclusive) in at most ``parts`` splits, whose sizes differ by one at most.
-    The id of a split is its range, so it means the same in every listing."""
+    """Splits the numbers from ``start`` to ``end`` (both inclusive) into at most ``parts`` ranges, whose sizes differ by one at most. The id of a split
+    is its range, so it means the same in every listing."""
     total = end - start + 1
     parts = min(parts, max(total, 1))
     cuts = [start + total * index // parts for index in range(parts + 1)]
@@ -37,8 +37,8 @@ def ranges(start: int, end: int, parts: int) -> list[Split]:
 
 
 class NumberSequenceSource(Source):
-    """The whole numbers from ``start`` to ``end``, both inclusive, as int64; several splits in parallel, each in order.
-    Its batches are Arrow, with one column ``value``."""
+    """A source of the whole numbers from ``start`` to ``end``, both inclusive, as int64; several splits in parallel, each in order. Its batches are
+    Arrow, with one column ``value``."""
 
     bounded = True
 
@@ -60,9 +60,8 @@ class NumberSequenceSource(Source):
 
 
 class DataGeneratorSource(Source):
-    """``count`` rows of columns, made batch by batch: ``generate(first, count) -> pa.RecordBatch`` for the row numbers
-    ``first`` to ``first + count - 1``, which must depend on the numbers alone. ``rows_per_second`` limits each subtask's
-    share of the whole rate."""
+    """A source of ``count`` generated rows: ``generate(first, count) -> pa.RecordBatch`` makes those of the numbers ``first`` to ``first + count - 1``,
+    which must depend on the numbers alone. ``rows_per_second`` limits the total rate, divided among the subtasks."""
 
     bounded = True
 
@@ -102,7 +101,7 @@ class DataGeneratorSource(Source):
 
 
 class RangeReader(SourceReader):
-    """Reads its ranges one after the other: those whose first row is earlier first."""
+    """Reads ranges one after the other, ordered by the event time of their first rows."""
 
     def __init__(
         self,
@@ -158,7 +157,7 @@ class RangeReader(SourceReader):
         ]
 
     def _in_time(self, states: Sequence[SplitState]) -> list[SplitState]:
-        """A subtask has more than one range when the job was restored with a lower parallelism."""
+        """Sorts several splits of a subtask, as after a restore at a lower parallelism, by the event time of their first rows."""
         times, todo = self._times, [state for state in states if not state.done]
         if times is None or len(todo) < 2:
             return list(states)
@@ -176,8 +175,7 @@ class RangeReader(SourceReader):
             self._reading += 1
 
     def _allowed_rows(self) -> int:
-        """Returns how many rows the rate allows by now, in small steps. Rows of less than two milliseconds wait for
-        more: a batch has a cost of its own, and a source that makes one of every row that is due keeps a core busy."""
+        """Returns how many rows the rate allows by now. Fewer than two milliseconds' worth wait for more, since each batch has a cost of its own."""
         if self._rate is None:
             return self._batch_rows
         now = self._clock()

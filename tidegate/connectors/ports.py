@@ -1,4 +1,4 @@
-"""Ports of what listens in subtasks and for them, out of a range that a firewall lets through."""
+"""Listening ports of subtasks, out of a range that a firewall allows."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import socket
 
 
 def bound(host: str, ports: range) -> socket.socket:
-    """Returns a TCP socket on one of these ports of an address, not listening yet; the range of 0 alone: on any free one. Raises ``OSError``
-    when none is free."""
+    """Binds a TCP socket, not yet listening, to one of these ports of an address; the range of 0 alone: to any free one. Raises ``OSError`` when none
+    is free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     first = random.randrange(len(ports))  # processes that start together would all try the first ones
     for number in range(len(ports)):

@@ -1,4 +1,4 @@
-"""`PrintSink`: each record as a line on the standard output of the process of its subtask.
+"""`PrintSink`: prints each record as a line on the standard output of its subtask's process.
 
 Lines begin as Flink's: ``identifier:2> record``, where 2 is the number of the subtask from 1; both parts are left out when
 they say nothing (no identifier, parallelism 1). Nothing is transactional here: after a restart lines may come again.
@@ -19,7 +19,7 @@ from tidegate.records.record_text import printed_text
 
 
 class PrintSink(Sink):
-    """``identifier`` tells several prints apart; ``stderr`` prints to the standard error instead."""
+    """Prints records. ``identifier``: a prefix of the lines; ``stderr``: prints to the standard error instead."""
 
     def __init__(self, identifier: str = "", stderr: bool = False) -> None:
         self._identifier = identifier
@@ -30,7 +30,7 @@ class PrintSink(Sink):
 
 
 def printing_place(identifier: str, stderr: bool, context: SinkContext) -> tuple[str, TextIO]:
-    """What begins the lines of a subtask, and where they go."""
+    """Returns the prefix of a subtask's lines, and the stream to print to."""
     prefix = identifier
     if context.parallelism > 1:
         prefix += f"{':' if prefix else ''}{context.subtask_index + 1}"

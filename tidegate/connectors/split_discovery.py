@@ -1,4 +1,4 @@
-"""The thread in which one reader of a source looks for new splits, for all of its readers.
+"""Split discovery: a background thread of one reader looks for new splits for all readers of the source.
 
     look ─▶ Source.discover(known) ─▶ report, and known from now on ─▶ wait ─▶ look ─▶ ...
       └── ExternalError, OSError ─▶ a warning ─▶ wait, at most 30 s ─▶ look
@@ -20,23 +20,23 @@ from tidegate.model.coordinators.operator_events import SourceSplit
 from tidegate.model.errors import CorruptData, ExternalError
 
 LOOK_AGAIN_S = 30.0
-"""After a look that failed; or earlier, where the next one is due. As the readers of Kafka waited when each looked for itself."""
+"""The pause in seconds after a failed discovery; less if the next one is due earlier."""
 
 _LOG = logging.getLogger(__name__)
 
 
 def source_split(source: Source, split: Split) -> SourceSplit:
-    """Returns a split as its coordinator in the JobManager knows it."""
+    """Converts a split to the form of its coordinator in the JobManager."""
     return SourceSplit(split.split_id, msgspec.msgpack.encode(split.payload), source.size_of(split))
 
 
 class SplitDiscovery:
-    """Made when it is known what is no discovery."""
+    """Discovers new splits of a source in a background thread."""
 
     def __init__(
         self, source: Source, name: str, known: Iterable[str], report: Callable[[Sequence[Split]], None]
     ) -> None:
-        """``name``: of the operator, for messages. ``report`` is called in the thread."""
+        """Creates it. ``known``: ids of known splits. ``name``: of the operator, for messages. ``report``: called in the thread."""
         assert source.discovery_ms is not None, name
         self._source = source
         self._name = name
@@ -48,20 +48,20 @@ class SplitDiscovery:
         self._thread = threading.Thread(target=self._run, name="tidegate-discovery", daemon=True)
 
     def start(self) -> None:
-        """The first look begins at once."""
+        """Starts the thread, which begins with a discovery."""
         self._thread.start()
 
     def check(self) -> None:
-        """Raises what has ended the thread."""
+        """Raises the error that ended the thread."""
         if self._failure is not None:
             raise self._failure
 
     def close(self) -> None:
-        """A look that has begun is left alone: what it finds is not reported."""
+        """Stops the thread; what a running discovery finds is not reported."""
         self._closing.set()
 
     def join(self, limit_s: float) -> None:
-        """Waits until the look that has begun is over."""
+        """Waits until a running discovery has ended."""
         self._thread.join(limit_s)
 
     def _run(self) -> None:
@@ -74,7 +74,7 @@ class SplitDiscovery:
             self._closing.wait(wait_s)
 
     def _look(self) -> float:
-        """Returns how long to wait for the next one."""
+        """Discovers new splits; returns how long to wait until the next time."""
         try:
             found = self._source.discover(self._known)
         except CorruptData:

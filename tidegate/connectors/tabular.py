@@ -1,4 +1,4 @@
-"""What programs hold as tables and arrays, as Arrow: frames of pandas and polars, tables and batches of Arrow, arrays of NumPy.
+"""Conversion of tables and arrays to Arrow: frames of pandas and polars, tables and batches of Arrow, arrays of NumPy.
 
     columns   DataFrame, LazyFrame, Table, RecordBatch, RecordBatchReader, structured ndarray,
               what gives an Arrow stream of structs (``__arrow_c_stream__``: DuckDB and others)
@@ -37,9 +37,9 @@ from tidegate.records.record_codec import decode_column, encode
 from tidegate.records.record_copy import record_copy
 
 Collection: TypeAlias = Any
-"""What ``from_collection`` takes: see the table above."""
+"""A collection that ``from_collection`` accepts: see the table above."""
 PandasFrame: TypeAlias = Any
-"""A ``pandas.DataFrame``; pandas is not loaded before one is made."""
+"""A ``pandas.DataFrame``, whose library is loaded only when one is made."""
 PandasSchema: TypeAlias = pa.Schema | RowType | Sequence[str] | Sequence[DataType] | None
 """Names of columns, their types, or both: see ``pandas_table``."""
 
@@ -55,7 +55,7 @@ _VALUE_TYPES: dict[pa.DataType, TypeInformation] = {
     pa.float64(): Types.DOUBLE(),
     pa.string(): Types.STRING(),
 }
-"""Streams of values whose Arrow type says all of the stream's type; values of other types travel pickled."""
+"""Types of value streams that an Arrow type determines; values of other types are pickled."""
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -81,7 +81,7 @@ def _is_local_time(kind: pa.DataType) -> bool:
 _KINDS = (
     _is_number, _is_text, _is_bytes, _is_instant, _is_local_time, pa.types.is_time, pa.types.is_duration, pa.types.is_nested,
 )  # fmt: skip
-"""Types between which a cast changes how values are kept, and not what they are."""
+"""Groups of types between which a cast keeps values."""
 
 
 def typed_batch(collection: Collection, type_info: TypeInformation | None) -> tuple[pa.RecordBatch, TypeInformation]:
@@ -110,8 +110,8 @@ def _encoded(kind: TypeInformation, values: Sequence[Record]) -> pa.RecordBatch:
 
 
 def pandas_table(frame: PandasFrame, schema: PandasSchema) -> pa.Table:
-    """Returns the columns of a frame of pandas, without its index, as ``TableEnvironment.from_pandas`` of PyFlink takes them:
-    ``schema`` gives the columns names, or types, or both. Raises ``InvalidJob``, ``SchemaMismatch``."""
+    """Converts a pandas frame, without its index, as PyFlink's ``TableEnvironment.from_pandas`` does: ``schema`` gives the columns names, or types, or
+    both. Raises ``InvalidJob``, ``SchemaMismatch``."""
     if not _is(frame, "pandas", "DataFrame"):
         raise InvalidJob(f"from_pandas takes a pandas.DataFrame, not a {_name(frame)}")
     table = _plain(_from_pandas(frame))
@@ -137,8 +137,8 @@ def pandas_table(frame: PandasFrame, schema: PandasSchema) -> pa.Table:
 
 
 def to_frame(batches: Sequence[pa.RecordBatch], type_info: TypeInformation) -> PandasFrame:
-    """Returns the records of a stream as a frame of pandas: columns as ``pyarrow.Table.to_pandas`` makes them, so that whole numbers with
-    nulls are floats. A stream of values has the column ``value``; fields that are lists, maps, rows or big numbers hold what records have."""
+    """Converts records of a stream to a pandas frame as ``pyarrow.Table.to_pandas`` does, so that whole numbers with nulls are floats. A stream of
+    values has the column ``value``; fields that are lists, maps, rows or big numbers hold the records' values."""
     table = pa.Table.from_batches(batches, schema=type_info.arrow_schema())
     frame = table.to_pandas()
     for name, kind in _fields(type_info):
@@ -164,7 +164,7 @@ def _fields(type_info: TypeInformation) -> list[tuple[str, TypeInformation]]:
 
 
 def _table_of(collection: Collection) -> pa.Table | None:
-    """The columns of what has named columns; ``None`` for anything else."""
+    """Converts a collection with named columns to a table; ``None`` for anything else."""
     if isinstance(collection, pa.Table):
         return _plain(collection)
     if isinstance(collection, pa.RecordBatch):
@@ -191,7 +191,7 @@ def _table_of(collection: Collection) -> pa.Table | None:
 
 
 def _array_of(collection: Collection) -> pa.Array | None:
-    """The values of what is one column; ``None`` for anything else."""
+    """Converts a collection that is one column to an array; ``None`` for anything else."""
     if isinstance(collection, (pa.Array, pa.ChunkedArray)):
         found = collection
     elif _is(collection, "polars", "Series"):
@@ -209,7 +209,7 @@ def _array_of(collection: Collection) -> pa.Array | None:
 
 
 def _records(collection: Collection, kind: TypeInformation) -> list[Record]:
-    """What iteration gives. Raises ``InvalidJob`` for what gives no records, or parts of a table."""
+    """Returns the records that iteration yields. Raises ``InvalidJob`` for a collection without records, or whose iteration yields parts of a table."""
     if isinstance(collection, np.ndarray) and collection.ndim == 0:
         raise InvalidJob(f"from_collection: an array without a dimension has no records: {_INSTEAD}")
     if (
@@ -267,7 +267,7 @@ def _from_pandas(frame: PandasFrame) -> pa.Table:
 
 
 def _from_polars(value: Collection, kinds: Sequence[object]) -> Any:
-    """The Arrow form of a frame or series. Objects of Python are refused: their form is the place where they lie in memory."""
+    """Converts a polars frame or series to Arrow. Python objects are refused: polars would give their addresses."""
     if "Object" in map(str, kinds):
         raise SchemaMismatch(f"the {_name(value)} has a column that is none of Arrow: it holds objects of Python")
     return _converted(value, value.to_arrow)
@@ -287,7 +287,7 @@ def _converted(value: Collection, convert: Any) -> Any:
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """Without what only says how values are stored: categories and views of text are the values that they stand for."""
+    """Replaces types that only concern storage: categories and text views become plain values."""
     kinds = [_plain_type(kind) for kind in table.schema.types]
     if kinds == table.schema.types:
         return table
@@ -325,7 +325,7 @@ def _in_schema(table: pa.Table, type_info: ArrowTypeInfo | None) -> tuple[pa.Rec
 
 
 def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The columns of a schema, by name. Raises ``SchemaMismatch`` for others, and where a cast would change a value."""
+    """Selects and casts the columns of a schema, by name. Raises ``SchemaMismatch`` for other columns, and where a cast would change a value."""
     if sorted(table.column_names) != sorted(schema.names):
         raise SchemaMismatch(
             f"from_collection: the columns are {table.column_names}, not those of the type: {schema.names}"
@@ -341,7 +341,7 @@ def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _rows(table: pa.Table, type_info: TypeInformation) -> list[Record]:
-    """Rows as tuples; those of a type with names have its order."""
+    """Returns rows as tuples, in the order of the type's names."""
     if (
         isinstance(type_info, RowTypeInfo)
         and type_info.is_named

@@ -1,4 +1,4 @@
-"""Any source, slowed down to a rate: for demonstrations, and for tests in which one source must lag behind.
+"""Throttling of any source to a rate, for demonstrations and for tests in which one source must lag behind.
 
 The rate is of one subtask, by the clock of its process; positions are those of the source inside, so that a job may be
 restarted from the checkpoint of one that was not throttled.
@@ -18,7 +18,7 @@ _PIECES_PER_SECOND = 50
 
 
 class ThrottledSource(Source):
-    """``records_per_second`` of each subtask, in about 50 pieces a second. Raises ``InvalidJob`` for a rate below 1."""
+    """Limits a source to ``records_per_second`` in each subtask, in about 50 pieces a second. Raises ``InvalidJob`` for a rate below 1."""
 
     def __init__(self, source: Source, records_per_second: float) -> None:
         if not isinstance(source, Source):
@@ -55,7 +55,7 @@ class ThrottledSource(Source):
 
 
 class ThrottledReader(SourceReader):
-    """Hands out the batches of the reader inside in pieces, none before its time."""
+    """Emits the batches of another reader in pieces, none before its time."""
 
     def __init__(
         self, inner: SourceReader, records_per_second: float, clock: Callable[[], float] = time.monotonic

@@ -1,4 +1,4 @@
-"""What jobs left in external systems between the vote and the commit: to be looked at, and resolved by hand.
+"""Transactions that jobs left in external systems between the vote and the commit: inspection and manual resolution.
 
     checkpoint ─▶ listed_in ─▶ Listed ─┐
                                        ├─▶ TransactionLog of the system ─▶ Transaction with its status ─▶ commit | abort
@@ -24,19 +24,19 @@ from tidegate.wire.state_columns import ELEMENT
 
 STATE = "committables"
 EPOCHS = "_epochs"
-"""The state of a sink that keeps its committables and its writer's state together."""
+"""The state of a sink that stores its committables and its writer's state together."""
 
 
 class TransactionStatus(Enum):
-    """What is known of a transaction that a job left behind."""
+    """The status of a transaction that a job left behind."""
 
     PENDING = "pending"
-    """Voted for, not visible yet."""
+    """Prepared, not visible yet."""
     COMMITTED = "committed"
     ABORTED = "aborted"
-    """Given up by hand; a restored job goes on without it."""
+    """Aborted by hand; a restored job continues without it."""
     LOST = "lost"
-    """Neither waiting nor committed: it was removed by hand. A restored job would fail on it."""
+    """Neither pending nor committed: it was removed by hand. A restored job would fail on it."""
     UNCERTAIN = "uncertain"
     """Too old to tell whether it was committed."""
     UNKNOWN = "unknown"
@@ -44,7 +44,7 @@ class TransactionStatus(Enum):
 
     @property
     def is_open(self) -> bool:
-        """Whether something can still be decided."""
+        """Returns whether the transaction can still be committed or aborted."""
         return self in (TransactionStatus.PENDING, TransactionStatus.LOST)
 
 
@@ -61,7 +61,8 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """``checkpoint_id``: with which it is to be committed. ``listed``: some checkpoint that was given holds it."""
+    """A transaction in an external system. ``checkpoint_id``: the checkpoint with which it is to be committed. ``listed``: whether one of the given
+    checkpoints contains it."""
 
     system: str
     name: str
@@ -76,42 +77,41 @@ class Transaction:
 
 
 class TransactionLog(ABC):
-    """One external system, with what it takes to reach it."""
+    """The transactions of one external system."""
 
     system: str
 
     @abstractmethod
     def takes(self, committable: Committable) -> bool:
-        """Tells whether it is one of this system's sink, by its form alone."""
+        """Returns whether a committable has the form of this system's sink."""
 
     @abstractmethod
     def transactions(self, listed: Sequence[Listed]) -> list[Transaction]:
-        """With their status. Raises ``ExternalError`` when the system does not answer."""
+        """Returns the listed transactions with their status. Raises ``ExternalError`` when the system does not answer."""
 
     @abstractmethod
     def unlisted(self, known: frozenset[str], operators: Mapping[tuple[str, str], str]) -> list[Transaction]:
-        """Open ones that none of the ``known`` names is. ``operators``: (job id, operator id) -> what it is called; those of
-        other jobs are shown without."""
+        """Returns open transactions that are not among the ``known`` names. ``operators``: names by (job id, operator id); those of other jobs have none."""
 
     def refusal(self, transaction: Transaction) -> str:
-        """Says why one of unknown status cannot be resolved."""
+        """Returns why a transaction of unknown status cannot be resolved."""
         return f"{self.system} was not asked about {transaction.name}: give --{self.system}"
 
     @abstractmethod
     def commit(self, transaction: Transaction) -> None:
-        """Idempotent. Raises ``TidegateError``."""
+        """Commits a transaction. Idempotent. Raises ``TidegateError``."""
 
     @abstractmethod
     def abort(self, transaction: Transaction) -> None:
-        """Idempotent. Raises ``TidegateError``."""
+        """Aborts a transaction. Idempotent. Raises ``TidegateError``."""
 
 
 class FunctionLog(TransactionLog):
-    """A system that only the job's own function reaches: its transactions are listed, and resolved by a restore."""
+    """The transactions of a system that only the job's own function can reach: they are listed, and resolved by a restore."""
 
     @abstractmethod
     def described(self, committable: Committable) -> tuple[str, str, int | None]:
-        """Returns a transaction's name, its place, and its size if that is known."""
+        """Returns a transaction's name, its location, and its size if that is known."""
 
     def transactions(self, listed: Sequence[Listed]) -> list[Transaction]:
         return [self._transaction(one) for one in listed]
@@ -158,7 +158,7 @@ def listed_in(path: str) -> list[Listed]:
 
 
 def operators_in(path: str) -> dict[tuple[str, str], str]:
-    """(job id, operator id) of every operator in a checkpoint, and what it is called."""
+    """Returns the name of every operator in a checkpoint, by (job id, operator id)."""
     from tidegate.state_reader import open_checkpoint  # subtasks import sinks, not the library that inspects state
 
     checkpoint = open_checkpoint(path)

@@ -1,4 +1,4 @@
-"""The sink around a ``TwoPhaseCommitSinkFunction``: which of its methods is called when, and what a checkpoint keeps.
+"""The sink of a ``TwoPhaseCommitSinkFunction``: when each of its methods is called, and what a checkpoint contains.
 
     restored: recover_and_commit (by checkpoint) ─▶ recover_and_abort ─▶ finish_recovering_context ─▶ begin_transaction
     barrier n: pre_commit ─▶ pending[n] ─▶ begin_transaction;   confirm: commit;   end: abort what is open
@@ -30,7 +30,7 @@ _Holder = TransactionHolder[UserObject]
 
 
 class TwoPhaseCommitSink(Sink):
-    """What ``DataStream.add_sink`` makes of a function."""
+    """The sink that ``DataStream.add_sink`` makes of a two-phase commit function."""
 
     keeps_together = True
 
@@ -50,7 +50,7 @@ class TwoPhaseCommitSink(Sink):
 
 
 class Transactions:
-    """Those of one subtask."""
+    """The transactions of one subtask."""
 
     def __init__(self, function: _Function, context: SinkContext) -> None:
         self._function = function
@@ -63,7 +63,7 @@ class Transactions:
         function.current, function.pending, function.user_context = None, {}, None
 
     def recover(self, contexts: Sequence[StateValue]) -> None:
-        """What was restored is committed by now. ``contexts``: those of the subtasks that this one stands for."""
+        """Recovers after the restored transactions were committed. ``contexts``: of the subtasks whose state this one restored."""
         function, recovered = self._function, False
         for current, *context in contexts:
             if current is not None:
@@ -81,7 +81,7 @@ class Transactions:
         self._begin()
 
     def commit(self, committable: Committable) -> None:
-        """It may belong to this process or to another one."""
+        """Commits a transaction, of this process or of another one."""
         tag, name, started_ms, kept = committable
         if tag != TAG:
             raise CorruptData(f"{self._name}: {committable!r:.200} is not a transaction of this sink")
@@ -99,7 +99,7 @@ class Transactions:
             self._handled.append(holder.handle)
 
     def pre_commit(self, checkpoint_id: int) -> list[Committable]:
-        """Returns the committable, and begins the next transaction."""
+        """Pre-commits the open transaction and begins the next; returns the committable."""
         function, holder = self._function, self._function.current
         if holder is None:
             return []  # at the end: nothing was written since the last one
@@ -113,11 +113,11 @@ class Transactions:
         return [committable]
 
     def finish(self) -> None:
-        """No more values come: no transaction begins behind the open one, which would be left for nobody to commit."""
+        """Notes the end of input: no transaction begins after the open one, since it would not be committed."""
         self._is_at_end = True
 
     def context_state(self) -> list[StateValue]:
-        """The open transaction, and the context if there is one."""
+        """Returns the open transaction, and the user context if there is one."""
         function, holder = self._function, self._function.current
         element = [None if holder is None else [self._kept(holder.handle), holder.transaction_start_time]]
         if function.user_context is not None:
@@ -238,7 +238,7 @@ class _Context(TwoPhaseCommitSinkFunction.Context):
 
 
 class FunctionTransactions(FunctionLog):
-    """What ``tidegate txn`` tells of them: their names. Only the function itself reaches its system."""
+    """Lists transactions by name for ``tidegate txn``; only the function itself reaches its system."""
 
     system = "function"
 
@@ -256,7 +256,7 @@ class FunctionTransactions(FunctionLog):
 
 
 def _dumped(value: UserObject, serializer: TransactionSerializer | None) -> Committable:
-    """Raises ``NotSerializable`` for what would come back as something else, as a tuple would as a list."""
+    """Serializes a value. Raises ``NotSerializable`` for one that msgpack would change, such as a tuple, which becomes a list."""
     if serializer is not None:
         return serializer.dumps(value)
     try:

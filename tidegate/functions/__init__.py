@@ -1,1 +1,1 @@
-"""What user functions and operators share: functions, their contexts, state, windows and expressions. It does not know the DSL."""
+"""What user functions and operators share: functions, contexts, state, windows and expressions. It is independent of the DSL."""

@@ -1,4 +1,4 @@
-"""Functions of ours that stand between what a user gave and what an operator runs: adapters, projections, selectors.
+"""Adapters between users' functions and those that operators run, projections, and key selectors.
 
 They are pickled into programs, so they live in a module that every worker has. Each adapter opens and closes the user
 function inside it.
@@ -60,7 +60,7 @@ def field_key(stream_type: TypeInformation, columns: Sequence[str]) -> Callable[
 
 
 class FieldKey:
-    """The key of a record by positions of its fields; the record itself when there are none."""
+    """Returns the fields of a record at some positions as its key; the record itself when there are none."""
 
     def __init__(self, positions: Sequence[int] | None) -> None:
         self.positions = None if positions is None else tuple(positions)
@@ -74,7 +74,7 @@ class FieldKey:
 
 
 class KeyOf:
-    """A KeySelector as a callable. The runtime opens ``selector`` in front of the exchange and behind it."""
+    """Calls a KeySelector. The runtime opens ``selector`` on both sides of the exchange."""
 
     def __init__(self, selector: KeySelector) -> None:
         self.selector = selector
@@ -84,7 +84,7 @@ class KeyOf:
 
 
 class Projection:
-    """Keeps the fields of a tuple or row at the given positions."""
+    """Returns the fields of a tuple or row at some positions."""
 
     def __init__(self, positions: Sequence[int]) -> None:
         self.positions = tuple(positions)
@@ -94,7 +94,7 @@ class Projection:
 
 
 class FieldTimestamp(TimestampAssigner):
-    """Event time from a field of a record (from the record itself when ``position`` is ``None``): ms, or a time."""
+    """Returns a field of a record as its event time (the record itself when ``position`` is ``None``): ms, or a time object."""
 
     def __init__(self, position: int | None) -> None:
         self.position = position
@@ -105,7 +105,7 @@ class FieldTimestamp(TimestampAssigner):
 
 
 class Wrapping:
-    """Opens and closes what it wraps."""
+    """The base of adapters, which opens and closes the wrapped function."""
 
     def __init__(self, wrapped: UserObject) -> None:
         self.wrapped = wrapped
@@ -122,7 +122,7 @@ class Wrapping:
 
 
 class KeyAndRecord(Wrapping):
-    """``record -> Row(f0=key, f1=record)``."""
+    """Converts a record to ``Row(f0=key, f1=record)``."""
 
     def __init__(self, selector: Callable[[Record], Key]) -> None:
         super().__init__(selector.selector if isinstance(selector, KeyOf) else selector)
@@ -133,7 +133,7 @@ class KeyAndRecord(Wrapping):
 
 
 def user_function_of(func: UserObject) -> UserObject:
-    """What the user gave, inside our adapters."""
+    """Returns the user's function inside our adapters."""
     while isinstance(func, Wrapping):
         func = func.wrapped
     return func
@@ -198,7 +198,7 @@ class ApplyWindow(Wrapping, ProcessWindowFunction[Record, Record, Key, AssignedW
 
 
 class ApplyAllWindow(Wrapping, ProcessWindowFunction[Record, Record, Key, AssignedWindow]):
-    """An AllWindowFunction as a ProcessWindowFunction: the key is the same for all records."""
+    """Adapts an AllWindowFunction to a ProcessWindowFunction whose key is the same for all records."""
 
     wrapped: AllWindowFunction[Record, Record, AssignedWindow]
 
@@ -221,14 +221,14 @@ class ProcessAllWindow(Wrapping, ProcessWindowFunction[Record, Record, Key, Assi
 
 
 class OneKey:
-    """Key selector of ``window_all``: all records have the same key (PyFlink's ``NullByteKeySelector``)."""
+    """The key selector of ``window_all``: all records have the same key (PyFlink's ``NullByteKeySelector``)."""
 
     def __call__(self, value: Record) -> int:
         return 0
 
 
 class _CoMap(Wrapping):
-    """``None`` emits nothing, as in PyFlink, where only a CoMapFunction drops it: a MapFunction emits it."""
+    """The base of adapters of CoMapFunctions. As in PyFlink ``None`` emits nothing here, while a MapFunction emits it."""
 
     wrapped: CoMapFunction
 

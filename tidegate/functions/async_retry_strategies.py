@@ -28,35 +28,35 @@ ExceptionPredicate = Callable[[Exception], bool]
 
 
 class AsyncRetryPredicate(ABC, Generic[OUT]):
-    """Decides which outcomes are worth another attempt (PyFlink: ``AsyncRetryPredicate``)."""
+    """Decides which outcomes are retried (PyFlink: ``AsyncRetryPredicate``)."""
 
     @abstractmethod
     def result_predicate(self) -> Callable[[list[OUT]], bool] | None:
-        """Returns the test of results that are to be tried again, or ``None``."""
+        """Returns the predicate of results that are retried, or ``None``."""
 
     @abstractmethod
     def exception_predicate(self) -> ExceptionPredicate | None:
-        """Returns the test of exceptions that are to be tried again, or ``None``."""
+        """Returns the predicate of exceptions that are retried, or ``None``."""
 
 
 class AsyncRetryStrategy(ABC, Generic[OUT]):
-    """Decides how often a call is tried again, and after how long (PyFlink: ``AsyncRetryStrategy``)."""
+    """Decides how often a call is retried, and after which delay (PyFlink: ``AsyncRetryStrategy``)."""
 
     @abstractmethod
     def can_retry(self, current_attempts: int) -> bool:
-        """After so many attempts, the first included."""
+        """Returns whether a retry follows the given number of attempts, the first included."""
 
     @abstractmethod
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """Returns how long to wait before the next one."""
+        """Returns the delay before the next attempt, in ms."""
 
     @abstractmethod
     def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
-        """Returns which outcomes are worth another attempt."""
+        """Returns which outcomes are retried."""
 
     @staticmethod
     def no_restart() -> AsyncRetryStrategy[Record]:
-        """Returns the strategy that never tries again."""
+        """Returns the strategy without retries."""
         return NO_RETRY_STRATEGY
 
     @staticmethod
@@ -66,7 +66,7 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
         result_predicate: ResultPredicate | None,
         exception_predicate: ExceptionPredicate | None,
     ) -> AsyncRetryStrategy[Record]:
-        """Returns a strategy with the same pause of ``backoff_time_millis`` before every further attempt."""
+        """Returns a strategy with a delay of ``backoff_time_millis`` before every retry."""
         return FixedDelayRetryStrategy(max_attempts, backoff_time_millis, result_predicate, exception_predicate)
 
     @staticmethod
@@ -78,15 +78,14 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
         result_predicate: ResultPredicate | None,
         exception_predicate: ExceptionPredicate | None,
     ) -> AsyncRetryStrategy[Record]:
-        """Returns a strategy whose pause begins at ``initial_delay`` ms and grows by ``multiplier`` up to
-        ``max_retry_delay`` ms."""
+        """Returns a strategy whose delay starts at ``initial_delay`` ms and grows by ``multiplier`` up to ``max_retry_delay`` ms."""
         return ExponentialBackoffDelayRetryStrategy(
             max_attempts, initial_delay, max_retry_delay, multiplier, result_predicate, exception_predicate
         )
 
 
 class RetryPredicate(AsyncRetryPredicate[OUT]):
-    """Two tests, of results and of exceptions; either may be ``None``."""
+    """Predicates of results and of exceptions; either may be ``None``."""
 
     def __init__(
         self, result_predicate: ResultPredicate | None, exception_predicate: ExceptionPredicate | None
@@ -95,16 +94,16 @@ class RetryPredicate(AsyncRetryPredicate[OUT]):
         self._exception_predicate = exception_predicate
 
     def result_predicate(self) -> ResultPredicate | None:
-        """Returns the test of results, or ``None``."""
+        """Returns the predicate of results, or ``None``."""
         return self._result_predicate
 
     def exception_predicate(self) -> ExceptionPredicate | None:
-        """Returns the test of exceptions, or ``None``."""
+        """Returns the predicate of exceptions, or ``None``."""
         return self._exception_predicate
 
 
 class NoRetryStrategy(AsyncRetryStrategy[OUT]):
-    """The first attempt is the last one."""
+    """A strategy without retries."""
 
     def can_retry(self, current_attempts: int) -> bool:
         return False
@@ -113,7 +112,7 @@ class NoRetryStrategy(AsyncRetryStrategy[OUT]):
         return -1
 
     def get_retry_predicate(self) -> RetryPredicate[Record]:
-        """Returns a predicate that finds nothing worth another attempt."""
+        """Returns a predicate that is true for nothing."""
         return RetryPredicate(None, None)
 
 
@@ -133,7 +132,7 @@ class _Retries(AsyncRetryStrategy[OUT]):
 
 
 class FixedDelayRetryStrategy(_Retries[OUT]):
-    """Up to ``max_attempts`` further attempts, each after the same time."""
+    """Retries up to ``max_attempts`` times, after a fixed delay."""
 
     def __init__(
         self,
@@ -151,7 +150,7 @@ class FixedDelayRetryStrategy(_Retries[OUT]):
 
 
 class ExponentialBackoffDelayRetryStrategy(_Retries[OUT]):
-    """Up to ``max_attempts`` further attempts, after a time that grows by ``multiplier`` up to ``max_retry_delay`` (ms)."""
+    """Retries up to ``max_attempts`` times, after a delay that grows by ``multiplier`` up to ``max_retry_delay`` (ms)."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The base of all user functions, what ``open`` gives them, and the state that they name by descriptors (PyFlink:
+"""The base class of user functions, the runtime context that ``open`` receives, and state with its descriptors (PyFlink:
 ``pyflink.datastream.functions`` and ``pyflink.datastream.state``, which re-export it).
 
 They name each other, so they are one module: ``Function.open`` takes a ``RuntimeContext``, whose ``get_reducing_state`` takes a
@@ -61,21 +61,21 @@ OUT = TypeVar("OUT")
 
 
 class Function(ABC):  # noqa: B024  (its methods are hooks)
-    """Base of all user functions."""
+    """The base class of all user functions."""
 
     def open(self, runtime_context: RuntimeContext) -> None:  # noqa: B027  (optional hook)
-        """Before the first record, in the subtask."""
+        """Called in the subtask before the first record."""
 
     def close(self) -> None:  # noqa: B027  (optional hook)
-        """After the last record, also when the subtask failed."""
+        """Called after the last record, also when the subtask failed."""
 
 
 @runtime_checkable
 class TimedBatches(Protocol):
-    """A function of record batches (``map_batches``) that says what the event time of the rows is that it made."""
+    """A function of record batches (``map_batches``) that also returns the event times of its rows."""
 
     def event_time(self, batch: pa.RecordBatch) -> pa.Array:
-        """The time of each row of a batch that the function returned, in ms since 1970, int64."""
+        """Returns the event time of each row of a batch that the function returned, in ms since 1970, int64."""
 
 
 class ReduceFunction(Function):
@@ -131,7 +131,7 @@ class State(ABC):
 
 
 class ValueState(State, Generic[T]):
-    """One value per key; ``None`` when there is none."""
+    """Keyed state of one value; ``None`` when there is none."""
 
     @abstractmethod
     def value(self) -> T | None:
@@ -143,11 +143,11 @@ class ValueState(State, Generic[T]):
 
 
 class AppendingState(State, Generic[IN, OUT]):
-    """State to which values are added, and that gives a result of them (PyFlink: ``AppendingState``)."""
+    """Keyed state to which values are added, with a result of them (PyFlink: ``AppendingState``)."""
 
     @abstractmethod
     def get(self) -> OUT:
-        """Returns the result of everything that was added, or ``None`` when nothing was."""
+        """Returns the result of all added values, or ``None`` when there are none."""
 
     @abstractmethod
     def add(self, value: IN) -> None:
@@ -155,19 +155,19 @@ class AppendingState(State, Generic[IN, OUT]):
 
 
 class MergingState(AppendingState[IN, OUT]):
-    """AppendingState whose contents can be merged, as session windows need."""
+    """AppendingState that can be merged, as session windows require."""
 
 
 class ReducingState(MergingState[T, T]):
-    """What is added is combined by a ReduceFunction."""
+    """Keyed state that combines added values by a ReduceFunction."""
 
 
 class AggregatingState(MergingState[IN, OUT]):
-    """What is added goes into an accumulator of an AggregateFunction; ``get`` is its result."""
+    """Keyed state that adds values to an accumulator of an AggregateFunction; ``get`` returns its result."""
 
 
 class ListState(MergingState[T, Iterable[T]]):
-    """A list per key (PyFlink: ``ListState``). ``get`` gives an empty iterable when nothing was added."""
+    """Keyed state of a list (PyFlink: ``ListState``). ``get`` returns an empty iterable when it has no elements."""
 
     @abstractmethod
     def update(self, values: Iterable[T]) -> None:
@@ -182,7 +182,7 @@ class ListState(MergingState[T, Iterable[T]]):
 
 
 class MapState(State, Generic[K, V]):
-    """A map per key, whose entries are read and written one by one (PyFlink: ``MapState``)."""
+    """Keyed state of a map, whose entries are read and written one by one (PyFlink: ``MapState``)."""
 
     @abstractmethod
     def get(self, key: K) -> V | None:
@@ -190,7 +190,7 @@ class MapState(State, Generic[K, V]):
 
     @abstractmethod
     def put(self, key: K, value: V) -> None:
-        """Sets the value at a map key; a value may be ``None``, and is there then. Raises ``TypeError`` for the key ``None``."""
+        """Sets the value at a map key; a value may be ``None`` and then exists. Raises ``TypeError`` for the key ``None``."""
 
     @abstractmethod
     def put_all(self, dict_value: Mapping[K, V]) -> None:
@@ -202,7 +202,7 @@ class MapState(State, Generic[K, V]):
 
     @abstractmethod
     def contains(self, key: K) -> bool:
-        """Tells whether there is an entry at a map key."""
+        """Returns whether there is an entry at a map key."""
 
     @abstractmethod
     def items(self) -> Iterable[tuple[K, V]]:
@@ -218,7 +218,7 @@ class MapState(State, Generic[K, V]):
 
     @abstractmethod
     def is_empty(self) -> bool:
-        """Tells whether there is no entry."""
+        """Returns whether there is no entry."""
 
     def __getitem__(self, key: K) -> V | None:
         return self.get(key)
@@ -237,8 +237,8 @@ class MapState(State, Generic[K, V]):
 
 
 class ReadOnlyBroadcastState(State, Generic[K, V]):
-    """Entries of which every subtask has a copy, as the side that is not broadcast sees them (PyFlink:
-    ``ReadOnlyBroadcastState``). They belong to no key."""
+    """Broadcast state as the side that is not broadcast sees it (PyFlink: ``ReadOnlyBroadcastState``): every subtask has a copy, and entries belong to
+    no key."""
 
     @abstractmethod
     def get(self, key: K) -> V | None:
@@ -246,7 +246,7 @@ class ReadOnlyBroadcastState(State, Generic[K, V]):
 
     @abstractmethod
     def contains(self, key: K) -> bool:
-        """Tells whether there is an entry of this name."""
+        """Returns whether there is an entry of this name."""
 
     @abstractmethod
     def items(self) -> Iterable[tuple[K, V]]:
@@ -262,7 +262,7 @@ class ReadOnlyBroadcastState(State, Generic[K, V]):
 
     @abstractmethod
     def is_empty(self) -> bool:
-        """Tells whether there is no entry."""
+        """Returns whether there is no entry."""
 
     def __getitem__(self, key: K) -> V | None:
         return self.get(key)
@@ -275,8 +275,7 @@ class ReadOnlyBroadcastState(State, Generic[K, V]):
 
 
 class BroadcastState(ReadOnlyBroadcastState[K, V]):
-    """Entries of which every subtask has a copy, as the broadcast side sees them (PyFlink: ``BroadcastState``). All
-    subtasks must make the same changes in the same order."""
+    """Broadcast state as the broadcast side sees it (PyFlink: ``BroadcastState``). All subtasks must make the same changes in the same order."""
 
     @abstractmethod
     def put(self, key: K, value: V) -> None:
@@ -298,7 +297,7 @@ class BroadcastState(ReadOnlyBroadcastState[K, V]):
 
 
 class StateDescriptor:
-    """Name and type of a state. ``type_info`` is the type of what is kept for one key."""
+    """The name and type of a state. ``type_info``: of what is kept for one key."""
 
     def __init__(self, name: str, type_info: TypeInformation) -> None:
         if not name:
@@ -315,20 +314,20 @@ class StateDescriptor:
         return self.name
 
     def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
-        """What is kept in the state is forgotten some time after it was written, each element of a collection by itself.
-        Raises ``InvalidJob`` for state that is queryable."""
+        """Sets the time-to-live: values expire some time after they were written, each element of a collection by itself. Raises ``InvalidJob`` for
+        state that is queryable."""
         if ttl_config.is_enabled() and self._queryable_name is not None:
             raise InvalidJob(f"state {self.name!r} {_TTL_IS_NOT_QUERYABLE}")
         self._ttl_config = ttl_config if ttl_config.is_enabled() else None
 
     @property
     def ttl_config(self) -> StateTtlConfig | None:
-        """``None``: it lives for ever."""
+        """Returns the time-to-live configuration; ``None``: the state does not expire."""
         return self._ttl_config
 
     def set_queryable(self, queryable_state_name: str) -> None:
-        """Clients may ask for this state while the job runs, by a name that is unique in the job (Flink:
-        ``StateDescriptor.setQueryable``). Raises ``InvalidJob`` when it has another such name or expires."""
+        """Makes the state queryable by clients while the job runs, under a name that is unique in the job (Flink: ``StateDescriptor.setQueryable``).
+        Raises ``InvalidJob`` when it has another such name or expires."""
         if not queryable_state_name:
             raise InvalidJob(f"state {self.name!r}: the name by which clients ask for it is empty")
         if self._ttl_config is not None:
@@ -340,11 +339,11 @@ class StateDescriptor:
         self._queryable_name = queryable_state_name
 
     def is_queryable(self) -> bool:
-        """Tells whether clients may ask for it."""
+        """Returns whether the state is queryable."""
         return self._queryable_name is not None
 
     def get_queryable_state_name(self) -> str | None:
-        """Returns the name by which clients ask for it; ``None`` when they may not."""
+        """Returns the name under which clients query the state; ``None`` when it is not queryable."""
         return self._queryable_name
 
     def __repr__(self) -> str:
@@ -352,14 +351,14 @@ class StateDescriptor:
 
 
 class ValueStateDescriptor(StateDescriptor):
-    """Names a state of one value per key, and its type."""
+    """The name and type of a state of one value per key."""
 
     def __init__(self, name: str, value_type_info: TypeInformation) -> None:
         super().__init__(name, value_type_info)
 
 
 class ListStateDescriptor(StateDescriptor):
-    """Names a state of a list per key, and the type of its elements."""
+    """The name of a state of a list per key, and the type of its elements."""
 
     def __init__(self, name: str, elem_type_info: TypeInformation) -> None:
         super().__init__(name, ListTypeInfo(elem_type_info))
@@ -367,7 +366,7 @@ class ListStateDescriptor(StateDescriptor):
 
 
 class MapStateDescriptor(StateDescriptor):
-    """Names a state of a map per key, or a broadcast state, and the types of its keys and values."""
+    """The name of a state of a map per key, or of a broadcast state, and the types of its keys and values."""
 
     def __init__(self, name: str, key_type_info: TypeInformation, value_type_info: TypeInformation) -> None:
         super().__init__(name, MapTypeInfo(key_type_info, value_type_info))
@@ -376,7 +375,7 @@ class MapStateDescriptor(StateDescriptor):
 
 
 class ReducingStateDescriptor(StateDescriptor):
-    """``reduce_function`` is a ReduceFunction or a callable of two values."""
+    """The name and type of a reducing state. ``reduce_function`` is a ReduceFunction or a callable of two values."""
 
     def __init__(
         self,
@@ -395,7 +394,7 @@ class ReducingStateDescriptor(StateDescriptor):
 
 
 class AggregatingStateDescriptor(StateDescriptor):
-    """``state_type_info`` is the type of the accumulator."""
+    """The name and type of an aggregating state. ``state_type_info``: of the accumulator."""
 
     def __init__(self, name: str, agg_function: AggregateFunction, state_type_info: TypeInformation) -> None:
         super().__init__(name, state_type_info)
@@ -409,16 +408,16 @@ class AggregatingStateDescriptor(StateDescriptor):
 
 
 class OperatorStateStore(ABC):
-    """Operator state by descriptor. Elements have the type of the descriptor on disk; with
-    ``Types.PICKLED_BYTE_ARRAY()`` they may be any objects that can be pickled."""
+    """Operator state by descriptor. Elements are stored in the type of the descriptor; with ``Types.PICKLED_BYTE_ARRAY()`` they may be any picklable
+    objects."""
 
     @abstractmethod
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[StateValue]:
-        """Returns a list whose elements are dealt evenly to the subtasks when the parallelism changes."""
+        """Returns a list whose elements are redistributed evenly to the subtasks when the parallelism changes."""
 
     @abstractmethod
     def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[StateValue]:
-        """Returns a list of which every subtask receives all elements at a restore."""
+        """Returns a list of which every subtask gets all elements at a restore."""
 
     @abstractmethod
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[MapKey, StateValue]:
@@ -426,7 +425,7 @@ class OperatorStateStore(ABC):
 
     @abstractmethod
     def get_registered_state_names(self) -> Set[str]:
-        """List and union state: restored, or asked for."""
+        """Returns the names of list and union states that were restored or requested."""
 
     @abstractmethod
     def get_registered_broadcast_state_names(self) -> Set[str]:
@@ -434,32 +433,32 @@ class OperatorStateStore(ABC):
 
 
 class KeyedStateStore(ABC):
-    """Gives access to the state of the current key, by descriptor (Flink: ``KeyedStateStore.java``)."""
+    """Access to the state of the current key, by descriptor (Flink: ``KeyedStateStore.java``)."""
 
     @abstractmethod
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[StateValue]:
-        """Returns the state of one value per key."""
+        """Returns a state of one value per key."""
 
     @abstractmethod
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[StateValue]:
-        """Returns the state of a list per key."""
+        """Returns a state of a list per key."""
 
     @abstractmethod
     def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[MapKey, StateValue]:
-        """Returns the state of a map per key."""
+        """Returns a state of a map per key."""
 
     @abstractmethod
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[StateValue]:
-        """Returns the state that folds what is added with a ReduceFunction."""
+        """Returns a state that combines values by a ReduceFunction."""
 
     @abstractmethod
     def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Record, Record]:
-        """Returns the state that folds what is added with an AggregateFunction."""
+        """Returns a state that aggregates values by an AggregateFunction."""
 
 
 class RuntimeContext(KeyedStateStore):
-    """What ``open`` receives: the subtask's place in the job, its metrics, and keyed state, which exists in functions
-    on a KeyedStream only (PyFlink: ``RuntimeContext``)."""
+    """The context that ``open`` receives: the subtask's place in the job, its metrics, and keyed state, which exists for functions on a KeyedStream
+    only (PyFlink: ``RuntimeContext``)."""
 
     @abstractmethod
     def get_task_name(self) -> str:
@@ -491,8 +490,7 @@ class RuntimeContext(KeyedStateStore):
 
     @abstractmethod
     def get_external_resource_infos(self, resource_name: str) -> set[ExternalResourceInfo]:
-        """Returns what the TaskManager has of an external resource, such as GPUs; nothing for a name that its configuration does
-        not declare."""
+        """Returns the external resources, such as GPUs, that the TaskManager has under a name; empty for a name that its configuration does not declare."""
 
     @abstractmethod
     def get_metrics_group(self) -> MetricGroup:
@@ -500,20 +498,20 @@ class RuntimeContext(KeyedStateStore):
 
     @abstractmethod
     def add_accumulator(self, name: str, accumulator: UserAccumulator) -> None:
-        """What all subtasks add to theirs is in the job's result under the name. Raises ``InvalidJob`` when this function has one
-        of that name, or another operator of the task one of another type."""
+        """Registers an accumulator; the sum of those of all subtasks is in the job's result under the name. Raises ``InvalidJob`` when this function
+        has one of that name, or another operator of the task one of another type."""
 
     @abstractmethod
     def get_accumulator(self, name: str) -> UserAccumulator:
-        """The one that this function has added. Raises ``InvalidJob`` when there is none."""
+        """Returns an accumulator that this function registered. Raises ``InvalidJob`` when there is none."""
 
     @abstractmethod
     def get_int_counter(self, name: str) -> IntCounter:
-        """Added when it is not there yet, as the next ones. Raises ``InvalidJob`` when it has another type."""
+        """Returns the accumulator of whole numbers (int) with this name, and creates it when it is new. Raises ``InvalidJob`` when it has another type."""
 
     @abstractmethod
     def get_long_counter(self, name: str) -> LongCounter:
-        """Returns the accumulator of whole numbers with this name, and creates it when it is new."""
+        """Returns the accumulator of whole numbers (long) with this name, and creates it when it is new."""
 
     @abstractmethod
     def get_double_counter(self, name: str) -> DoubleCounter:
@@ -525,7 +523,7 @@ class RuntimeContext(KeyedStateStore):
 
     @abstractmethod
     def emit_event(self, event: object) -> None:
-        """Sends an event along the stream, to every subtask behind this one, in order with what this function emits.
+        """Emits an event down the stream, to every downstream subtask, in order with the records that this function emits.
 
         For process functions; the event is of a type that was registered (``register_user_event``). It is handled as a record is:
         checkpoints hold it while it is on its way. Functions that are no ``EventListener`` pass it on. After the end of data it
@@ -534,7 +532,7 @@ class RuntimeContext(KeyedStateStore):
 
     @abstractmethod
     def send_task_event(self, event: object, input_index: int = 0) -> None:
-        """Sends an event against the stream, to every subtask that feeds this input (1: the second one of connected streams).
+        """Sends an event up the stream, to every subtask that feeds this input (1: the second input of connected streams).
 
         For process functions; the event is of a type that was registered, and takes less than 4 KB. It travels beside the
         records and is in no checkpoint: it comes at most once, and is lost when either subtask fails meanwhile. Functions that are no
@@ -544,8 +542,8 @@ class RuntimeContext(KeyedStateStore):
 
 
 class EventListener(ABC):
-    """A process function that hears of events which functions further up emit (``RuntimeContext.emit_event``). Flink's runtime has such
-    events (``EventSerializer.java``) and gives none to users; its ``onWatermark`` (FLIP-467) comes nearest.
+    """A process function that handles events which upstream functions emit (``RuntimeContext.emit_event``). Flink's runtime has such events
+    (``EventSerializer.java``) but does not offer them to users; its ``onWatermark`` (FLIP-467) comes nearest.
 
     A function that goes by the latest price list::
 
@@ -556,7 +554,7 @@ class EventListener(ABC):
 
     @abstractmethod
     def on_event(self, event: object) -> Iterable[Record] | None:
-        """Handles one event, behind all records that its sender had emitted before it; yields or returns what is emitted.
+        """Handles one event, after all records that its sender had emitted before it; yields or returns what is emitted.
 
         The event goes no further: ``emit_event`` it again for functions further down. It belongs to no key, so there is no keyed state
         here; operator state is as exact as it is for records. An event comes once from each subtask that passes it on.
@@ -564,8 +562,8 @@ class EventListener(ABC):
 
 
 class TaskEventListener(ABC):
-    """A process function that hears of events which functions further down send to it (``RuntimeContext.send_task_event``). Flink has them
-    in its runtime only (``TaskEventDispatcher.java``)."""
+    """A process function that handles events which downstream functions send (``RuntimeContext.send_task_event``). Flink has them in its runtime only
+    (``TaskEventDispatcher.java``)."""
 
     @abstractmethod
     def on_task_event(self, event: object) -> Iterable[Record] | None:
@@ -576,4 +574,4 @@ class TaskEventListener(ABC):
 
 
 UserCode: TypeAlias = Function | Callable[..., Any]
-"""What a user gives where a function is wanted: an object of its kind, or a callable where one method is enough."""
+"""A user's function: an object of the right kind, or a callable where one method is enough."""

@@ -1,4 +1,4 @@
-"""Functions of a stream beside a broadcast one (PyFlink: ``pyflink.datastream.functions``, which re-exports them).
+"""Functions of a stream that is connected to a broadcast stream (PyFlink: ``pyflink.datastream.functions``, which re-exports them).
 
     records    ─▶ process_element            reads broadcast state; keyed state and timers if the stream has keys
     broadcast  ─▶ process_broadcast_element  changes broadcast state, in every subtask alike
@@ -33,7 +33,7 @@ KEY = TypeVar("KEY")
 
 
 class KeyedStateFunction(ABC):
-    """What ``apply_to_keyed_state`` calls for each key (Flink: ``KeyedStateFunction.java``)."""
+    """A function that ``apply_to_keyed_state`` calls for each key (Flink: ``KeyedStateFunction.java``)."""
 
     @abstractmethod
     def process(self, key: Key, state: StateValue) -> None:
@@ -41,10 +41,10 @@ class KeyedStateFunction(ABC):
 
 
 class BaseBroadcastProcessFunction(Function):
-    """What both kinds of broadcast functions share: their contexts."""
+    """The base class of broadcast functions, with their contexts."""
 
     class BaseContext(ABC):
-        """The timestamp of a record, and time as the operator sees it."""
+        """The timestamp of a record, and the operator's current time."""
 
         @abstractmethod
         def timestamp(self) -> int | None:
@@ -63,10 +63,10 @@ class BaseBroadcastProcessFunction(Function):
 
         @abstractmethod
         def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[MapKey, StateValue]:
-            """Returns a broadcast state. Raises ``InvalidJob`` for a descriptor that ``broadcast`` did not get."""
+            """Returns a broadcast state. Raises ``InvalidJob`` for a descriptor that was not passed to ``broadcast``."""
 
     class ReadOnlyContext(BaseContext):
-        """The context of a record of the stream that is not broadcast."""
+        """Returns a broadcast state, which must not be changed here. Raises ``InvalidJob`` for a descriptor that was not passed to ``broadcast``."""
 
         @abstractmethod
         def get_broadcast_state(
@@ -77,14 +77,13 @@ class BaseBroadcastProcessFunction(Function):
 
 
 class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, OUT]):
-    """Handles a stream beside a broadcast one: ``data_stream.connect(broadcast_stream)`` (PyFlink:
-    ``BroadcastProcessFunction``)."""
+    """Handles a stream that is connected to a broadcast stream: ``data_stream.connect(broadcast_stream)`` (PyFlink: ``BroadcastProcessFunction``)."""
 
     class Context(BaseBroadcastProcessFunction.Context, ABC):
         """The context of a record of the broadcast stream."""
 
     class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext, ABC):
-        """The context of a record of the stream that is not broadcast."""
+        """Returns a broadcast state, which must not be changed here. Raises ``InvalidJob`` for a descriptor that was not passed to ``broadcast``."""
 
     @abstractmethod
     def process_element(self, value: IN1, ctx: ReadOnlyContext) -> Iterable[Record] | None:
@@ -96,8 +95,8 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, O
 
 
 class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, IN1, IN2, OUT]):
-    """For ``keyed_stream.connect(broadcast_stream)``. The broadcast side has no current key: keyed state is reached there
-    by ``ctx.apply_to_keyed_state`` alone."""
+    """Handles a keyed stream that is connected to a broadcast stream: ``keyed_stream.connect(broadcast_stream)``. The broadcast side has no current
+    key: it reaches keyed state only by ``ctx.apply_to_keyed_state``."""
 
     class Context(BaseBroadcastProcessFunction.Context, ABC):
         """The context of a record of the broadcast stream."""

@@ -1,5 +1,5 @@
-"""Operator state of user functions, and what they hear of checkpoints. PyFlink has neither, so these are Java's interfaces in
-snake case (``org.apache.flink.streaming.api.checkpoint.CheckpointedFunction``, ``OperatorStateStore``, ``CheckpointListener``).
+"""Operator state of user functions, and notifications about checkpoints. PyFlink has neither, so these are Java's interfaces in snake case
+(``org.apache.flink.streaming.api.checkpoint.CheckpointedFunction``, ``OperatorStateStore``, ``CheckpointListener``).
 
     initialize_state(context) ─▶ open(runtime_context) ─▶ { records · snapshot_state(context) · notify_checkpoint_... }* ─▶ close()
 
@@ -26,11 +26,11 @@ __all__ = [
 
 
 class FunctionInitializationContext(ABC):
-    """What ``initialize_state`` receives (Flink: ``FunctionInitializationContext.java``)."""
+    """The context that ``initialize_state`` receives (Flink: ``FunctionInitializationContext.java``)."""
 
     @abstractmethod
     def is_restored(self) -> bool:
-        """Tells whether the job came from a checkpoint or savepoint, whether or not that held state of this operator."""
+        """Returns whether the job was restored from a checkpoint or savepoint, whether or not that has state of this operator."""
 
     @abstractmethod
     def get_restored_checkpoint_id(self) -> int | None:
@@ -42,11 +42,11 @@ class FunctionInitializationContext(ABC):
 
     @abstractmethod
     def get_keyed_state_store(self) -> KeyedStateStore:
-        """For functions on a KeyedStream only: state may be asked for here, and is used where there is a record."""
+        """Returns the store of keyed state, for functions on a KeyedStream: state can be requested here, and used when there is a record."""
 
 
 class FunctionSnapshotContext(ABC):
-    """What ``snapshot_state`` receives (Flink: ``FunctionSnapshotContext.java``)."""
+    """The context that ``snapshot_state`` receives (Flink: ``FunctionSnapshotContext.java``)."""
 
     @abstractmethod
     def get_checkpoint_id(self) -> int:
@@ -54,29 +54,27 @@ class FunctionSnapshotContext(ABC):
 
     @abstractmethod
     def get_checkpoint_timestamp(self) -> int:
-        """When the JobManager triggered it, ms since the epoch."""
+        """Returns when the JobManager triggered the checkpoint, in ms since the epoch."""
 
 
 class CheckpointedFunction(ABC):
-    """To be inherited by a function next to its kind: ``class Buffer(MapFunction, CheckpointedFunction)``."""
+    """An interface for functions with operator state, inherited next to their kind: ``class Buffer(MapFunction, CheckpointedFunction)``."""
 
     @abstractmethod
     def initialize_state(self, context: FunctionInitializationContext) -> None:
-        """Before ``open``, in every attempt: ask for state, and take up what was restored."""
+        """Requests state and takes what was restored. Called before ``open``, in every attempt."""
 
     @abstractmethod
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        """At the barrier, between two records: bring the state up to date. Called in each checkpoint, at once, so nothing
-        slow. What it raises fails the attempt."""
+        """Updates the state for a snapshot. Called at the barrier, between two records, so it must be fast. An exception fails the attempt."""
 
 
 class CheckpointListener(ABC):
-    """To be inherited by a function next to its kind. A notification may be missing: a later one stands for it."""
+    """An interface for functions that are notified of checkpoints, inherited next to their kind. A notification may be lost: a later one includes it."""
 
     @abstractmethod
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Learns that everything up to this checkpoint is durable. An exception fails the attempt. A savepoint is
-        notified only when it stops the job."""
+        """Notes that a checkpoint and all before it are complete. An exception fails the attempt. A savepoint is notified only when it stops the job."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:  # noqa: B027  (optional hook)
-        """This one will never complete; what it stood for is in a later one."""
+        """Notes that a checkpoint was aborted; what it contained is part of a later one."""

@@ -32,41 +32,41 @@ ScalarValue: TypeAlias = (
     "bool | int | float | str | bytes | Decimal | date | time | timedelta"
     " | Sequence[ScalarValue] | Mapping[str, ScalarValue] | None"
 )
-"""What ``pyarrow.scalar`` makes a constant of."""
+"""A value that ``pyarrow.scalar`` converts to a constant."""
 
 Operand: TypeAlias = "Expression | ScalarValue | pa.Scalar"
-"""What an operator of expressions takes: another expression, or a constant."""
+"""An operand of an expression: another expression, or a constant."""
 
 _OF_ROWS = frozenset(
     {"cast", "dictionary_decode", "dictionary_encode", "run_end_decode", "run_end_encode", "utf8_zfill"}
 )
-"""Functions that Arrow does not count among those of single values, and which are."""
+"""Functions of single values that Arrow does not classify as such."""
 
 
 class Expression(ABC):
-    """Base: what it reads, what it is called, what it computes, and the operators that build larger ones."""
+    """The base class of expressions, with the operators that combine them."""
 
     __hash__ = None  # type: ignore[assignment]  # == builds an expression, so there is no hash
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """Name of the output column when none is given."""
+        """Returns the name of the output column unless it has an alias."""
 
     @abstractmethod
     def columns(self) -> list[str]:
-        """Names of the columns that it reads."""
+        """Returns the names of the columns that it reads."""
 
     def plain_column(self) -> str | None:
-        """Returns the column that it hands on unchanged, under whatever name; ``None`` when it computes something."""
+        """Returns the column that it passes on unchanged, under whatever name; ``None`` when it computes something."""
         return None
 
     @abstractmethod
     def _evaluate(self, batch: pa.RecordBatch) -> pa.Array | pa.Scalar: ...
 
     def compute(self, batch: pa.RecordBatch) -> pa.Array:
-        """One value for each row. Raises what the Arrow kernel raises (a division of an integer by zero, say); ``SchemaMismatch`` where
-        there is not one for each row."""
+        """Evaluates the expression for each row. Raises what the Arrow kernel raises (a division of an integer by zero, say); ``SchemaMismatch`` if the
+        result has not one value for each row."""
         found = self._evaluate(batch)
         if isinstance(found, pa.Scalar):
             return pa.repeat(found, batch.num_rows)
@@ -75,8 +75,8 @@ class Expression(ABC):
         return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
     def output_field(self, schema: pa.Schema) -> pa.Field:
-        """Name and type of the result on rows of this schema. Raises ``SchemaMismatch`` for a column that is not
-        there, and for types that the function does not take."""
+        """Returns the name and type of the result on rows of this schema. Raises ``SchemaMismatch`` for a missing column, and for types that the
+        function does not accept."""
         for name in self.columns():
             if name not in schema.names:
                 raise SchemaMismatch(f"no column {name!r} for {self!r}: the stream has {', '.join(schema.names)}")
@@ -104,20 +104,20 @@ class Expression(ABC):
         return Nested(self, name)
 
     def is_null(self) -> Expression:
-        """Tells for each row whether the value is null."""
+        """Tests for each row whether the value is null."""
         return Call("is_null", [self])
 
     def is_not_null(self) -> Expression:
-        """Tells for each row whether the value is not null."""
+        """Tests for each row whether the value is not null."""
         return Call("is_valid", [self])
 
     def is_in(self, values: Sequence[ScalarValue]) -> Expression:
-        """Tells for each row whether the value is one of ``values``; the answer for null is null."""
+        """Tests for each row whether the value is one of ``values``; null for null."""
         found = Call("is_in", [self], {"value_set": _constants(values)})
         return if_else(self.is_null(), pa.scalar(None, pa.bool_()), found)  # null is in no set, and not out of one
 
     def between(self, low: Operand, high: Operand) -> Expression:
-        """Both ends included."""
+        """Tests for each row whether the value lies between two bounds, both included."""
         return Call("and_kleene", [Call("greater_equal", [self, lit(low)]), Call("less_equal", [self, lit(high)])])
 
     def fill_null(self, value: Operand) -> Expression:
@@ -195,7 +195,7 @@ class Expression(ABC):
 
 
 class Column(Expression):
-    """The values of a column of the stream."""
+    """Refers to a column of the stream."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -238,7 +238,7 @@ class Literal(Expression):
 
 
 class Alias(Expression):
-    """Another expression under another name."""
+    """Renames another expression."""
 
     def __init__(self, expression: Expression, name: str) -> None:
         self._expression = expression
@@ -246,7 +246,7 @@ class Alias(Expression):
 
     @property
     def inner(self) -> Expression:
-        """Returns what it names."""
+        """Returns the renamed expression."""
         return self._expression
 
     @property
@@ -267,7 +267,7 @@ class Alias(Expression):
 
 
 class Call(Expression):
-    """A function of ``pyarrow.compute``, or one of ours with an operator's sign for a name."""
+    """Calls a function of ``pyarrow.compute``, or one of ours that is named by an operator's sign."""
 
     def __init__(
         self, function: str, arguments: Sequence[Expression], options: Mapping[str, object] | None = None
@@ -298,7 +298,7 @@ class Call(Expression):
 
 
 class Nested(Expression):
-    """A field of a nested row, or a key's value in a map; its column is named like it."""
+    """Reads a field of a nested row, or a key's value in a map; its column has the same name."""
 
     def __init__(self, inner: Expression, field: str) -> None:
         self._inner = inner
@@ -337,8 +337,8 @@ def lit(value: Operand) -> Expression:
 
 
 def call(function: str, *arguments: Operand, **options: object) -> Expression:
-    """Any function of ``pyarrow.compute`` that gives one value for each row: ``call("utf8_upper", col("name"))``. Raises ``InvalidJob`` for others:
-    what they give depends on how the stream is cut into batches."""
+    """Calls any function of ``pyarrow.compute`` that returns one value for each row: ``call("utf8_upper", col("name"))``. Raises ``InvalidJob`` for
+    others, whose result would depend on how the stream is split into batches."""
     function = "coalesce" if function == "fill_null" else function  # which would turn 0.5 into an integer in silence
     return Call(function, [lit(argument) for argument in arguments], options)
 
@@ -350,7 +350,7 @@ def if_else(condition: Expression, then: Operand, otherwise: Operand) -> Express
 
 
 def coalesce(*arguments: Operand) -> Expression:
-    """The first of them that is not null."""
+    """Returns the first argument that is not null."""
     return Call("coalesce", [lit(argument) for argument in arguments])
 
 
@@ -359,7 +359,7 @@ def _row_of_nulls(schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _constants(values: Sequence[Operand]) -> pa.Array:
-    """As Arrow infers their type; whole numbers from 2**63 on are uint64. Raises ``InvalidJob`` for what it has no type for."""
+    """Converts constants to an Arrow array; whole numbers from 2**63 on are uint64. Raises ``InvalidJob`` for values without an Arrow type."""
     try:
         try:
             return pa.array(values)
@@ -373,7 +373,7 @@ def _constants(values: Sequence[Operand]) -> pa.Array:
 
 
 def _check_function(name: str) -> None:
-    """Raises ``InvalidJob`` unless it gives one value for each row, which depends on that row alone."""
+    """Raises ``InvalidJob`` unless the function returns one value for each row, which depends on that row alone."""
     try:
         kind = pc.get_function(name.rstrip("_")).kind if name not in _OF_ROWS else "scalar"
     except KeyError:

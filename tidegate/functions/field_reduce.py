@@ -10,7 +10,7 @@ from tidegate.model.values import FieldValue, Record, UserObject
 
 
 class FieldReduce(ReduceFunction):
-    """``position`` is ``None`` when the record is the value itself."""
+    """Reduces records by one field. ``position`` is ``None`` when the record is the value itself."""
 
     def __init__(self, function: str, position: int | str | None) -> None:
         self.function = function
@@ -18,7 +18,7 @@ class FieldReduce(ReduceFunction):
 
     @staticmethod
     def on(function: str, position: int | str, stream_type: TypeInformation) -> FieldReduce:
-        """Checked against the type of the stream, as far as that is known. Raises ``InvalidJob``."""
+        """Creates the function after checking it against the type of the stream, as far as that is known. Raises ``InvalidJob``."""
         if isinstance(stream_type, BasicTypeInfo):
             if position != 0:
                 raise InvalidJob(f"{function}({position!r}): records of {stream_type!r} have no fields but 0")
@@ -33,7 +33,7 @@ class FieldReduce(ReduceFunction):
         return FieldReduce(function, position)
 
     def reduce(self, value1: Record, value2: Record) -> Record:
-        """Combines two records by their fields. Of equal values the first record wins."""
+        """Combines two records by their field. Of equal values the first record wins."""
         left, right = self._field(value1), self._field(value2)
         match self.function:
             case "sum":
@@ -53,7 +53,7 @@ class FieldReduce(ReduceFunction):
         return record[self.position]
 
     def _with_field(self, record: Record, value: FieldValue) -> Record:
-        """Returns a new record: the one in state is never changed in place."""
+        """Returns a copy of a record with another value: records in state are never changed in place."""
         if self.position is None or not isinstance(record, (tuple, list, Row)):
             return value
         if isinstance(record, Row):

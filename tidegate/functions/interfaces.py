@@ -1,4 +1,4 @@
-"""The functions that a user writes, and the contexts that they are given (PyFlink: ``pyflink.datastream.functions``).
+"""The function classes that users implement, and their contexts (PyFlink: ``pyflink.datastream.functions``).
 
 A function is pickled by the client and lives in one subtask: ``open(runtime_context)`` first, ``close()`` last. What it
 emits it yields (or returns as an iterable); ``yield tag, value`` goes to a side output.
@@ -219,7 +219,7 @@ class KeyedProcessFunction(Function):
         """Handles one record; yields or returns what is emitted. ``yield tag, value`` goes to a side output."""
 
     def on_timer(self, timestamp: int, ctx: KeyedTimerContext) -> Iterable[Record] | None:
-        """A timer registered for ``timestamp`` fires."""
+        """Handles a timer that was registered for ``timestamp``; yields or returns what is emitted."""
         return None
 
 
@@ -239,7 +239,7 @@ class CoProcessFunction(Function):
         """Handles a record of the second stream; yields or returns what is emitted."""
 
     def on_timer(self, timestamp: int, ctx: KeyedTimerContext) -> Iterable[Record] | None:
-        """A timer registered for ``timestamp`` fires (as in Flink's Java class; PyFlink's has no such method)."""
+        """Handles a timer that was registered for ``timestamp`` (as in Flink's Java class; PyFlink's has no such method)."""
         return None
 
 
@@ -259,5 +259,5 @@ class KeyedCoProcessFunction(Function):
         """Handles a record of the second stream; yields or returns what is emitted."""
 
     def on_timer(self, timestamp: int, ctx: KeyedTimerContext) -> Iterable[Record] | None:
-        """A timer registered for ``timestamp`` fires."""
+        """Handles a timer that was registered for ``timestamp``; yields or returns what is emitted."""
         return None

@@ -1,4 +1,4 @@
-"""`SourceFunction` and `SinkFunction` of PyFlink wrap Java objects: refused when one is made, with what to use instead.
+"""PyFlink's `SourceFunction` and `SinkFunction`, which wrap Java objects: creating one is refused, with advice what to use instead.
 
 They are there so that a module that only names them can be imported.
 """

@@ -1,4 +1,4 @@
-"""What operators and functions of columns do with values of different types, as decided by the types alone, when the graph is built.
+"""How operators and functions of columns convert operands of different types, decided by the types alone when the graph is built.
 
     | beside each other                    | become                                                                            |
     |--------------------------------------|-----------------------------------------------------------------------------------|
@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from tidegate.columnar.numpy_column import NumpyColumn
 
 Datum: TypeAlias = pa.Array | pa.ChunkedArray | pa.Scalar
-"""What a function of ``pyarrow.compute`` takes and returns."""
+"""An operand or result of a function of ``pyarrow.compute``."""
 
 _COMPARED = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 _FIRST_JOINT = {
@@ -41,21 +41,20 @@ _FIRST_JOINT = {
     ),
     "if_else": 1, "choose": 1, "case_when": 1,
 }  # fmt: skip
-"""Functions of values that take one type, and the first argument that is one of these."""
+"""Functions whose arguments must share one type, with the index of the first such argument."""
 _OF_FLOATS = frozenset(
     {
         "sqrt", "cbrt", "exp", "expm1", "ln", "log10", "log1p", "log2", "logb", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh",
         "cosh", "tanh", "asinh", "acosh", "atanh", "hypot",
     }
 )  # fmt: skip
-"""Functions whose value is a float whatever their arguments are."""
+"""Functions whose result is a float whatever their arguments are."""
 _ALL_DIGITS = decimal.Context(prec=160)
 _UNITS = ("s", "ms", "us", "ns")
 
 
 def called(name: str, function: Callable[..., Datum], arguments: Sequence[Datum], options: dict[str, object]) -> Datum:
-    """The value of a function of ``pyarrow.compute`` for arguments of any types. Raises what it raises; ``pa.ArrowTypeError`` for types that have none
-    in common."""
+    """Calls a function of ``pyarrow.compute`` with arguments of any types. Raises what it raises; ``pa.ArrowTypeError`` for types without a common one."""
     if name in _COMPARED:
         return _compared(name, function, *arguments)
     if name == "cast" and not options.keys() - {"target_type"}:
@@ -73,7 +72,7 @@ def called(name: str, function: Callable[..., Datum], arguments: Sequence[Datum]
 
 
 def joint(values: Sequence[Datum]) -> list[Datum]:
-    """The values under types that Arrow takes together without losing one. Raises ``pa.ArrowTypeError``."""
+    """Casts values to types that Arrow can combine, without loss. Raises ``pa.ArrowTypeError``."""
     values = [_plain(value) for value in values]
     kinds = [value.type for value in values if not pa.types.is_null(value.type)]
     if any(map(pa.types.is_floating, kinds)) and all(map(_is_number, kinds)):
@@ -89,7 +88,7 @@ def joint(values: Sequence[Datum]) -> list[Datum]:
 
 
 def fraction(left: Datum, right: Datum) -> Datum:
-    """``/``: integers become float64 first; decimals stay decimals."""
+    """Divides; integers become float64 first, decimals stay decimals."""
     left, right = _plain(left), _plain(right)
     if not any(pa.types.is_decimal(kind) for kind in (left.type, right.type)):
         left, right = _floating(left), _floating(right)
@@ -97,7 +96,7 @@ def fraction(left: Datum, right: Datum) -> Datum:
 
 
 def floor_division(left: Datum, right: Datum) -> Datum:
-    """``//``."""
+    """Divides and rounds down, as ``//``."""
     left, right = joint([left, right])
     if _are_decimals(left, right):
         return _of_decimals(left, right, is_remainder=False)
@@ -107,7 +106,7 @@ def floor_division(left: Datum, right: Datum) -> Datum:
 
 
 def modulo(left: Datum, right: Datum) -> Datum:
-    """``%``."""
+    """Returns the remainder, as ``%``."""
     left, right = joint([left, right])
     if _are_decimals(left, right):
         return _of_decimals(left, right, is_remainder=True)
@@ -146,7 +145,7 @@ def _floating(value: Datum) -> Datum:
 
 
 def _cast(value: Datum, kind: object) -> Datum:
-    """Numbers become the nearest float; any other value that does not fit is an error."""
+    """Casts values: numbers become the nearest float; any other value that does not fit is an error."""
     value = _plain(value)
     assert isinstance(kind, pa.DataType)
     return pc.cast(value, kind, safe=not (pa.types.is_floating(kind) and _is_number(value.type)))
@@ -179,7 +178,7 @@ def _compared(name: str, function: Callable[..., Datum], left: Datum, right: Dat
 
 
 def _compared_with_uint64(name: str, function: Callable[..., Datum], left: Datum, right: Datum) -> Datum:
-    """A negative number is less than any other, whatever that is."""
+    """Compares uint64 with a signed integer: a negative number is less than any uint64."""
     first, second = (pc.cast(side, pa.uint64(), safe=False) for side in (left, right))
     found = function(first, second)
     signed = left if pa.types.is_signed_integer(left.type) else right
@@ -197,7 +196,7 @@ def _unit_of(kind: pa.DataType) -> str | None:
 
 
 def _compared_by_time(name: str, left: Datum, right: Datum) -> Datum:
-    """Compared in the coarser unit, of which every value there is is one, and then by what the finer one has beyond it."""
+    """Compares times of different units in the coarser one, and then by the remainder of the finer one."""
     if pa.types.is_duration(left.type) != pa.types.is_duration(right.type):
         raise pa.ArrowTypeError(f"{left.type} and {right.type} are not comparable")
     counts = [_counted(side) for side in (left, right)]
@@ -220,7 +219,7 @@ _MIRRORED = {"less": "greater", "less_equal": "greater_equal", "greater": "less"
 
 
 def _counted(side: Datum) -> Datum:
-    """Returns how many seconds, milliseconds and so on it is since 1970: days become seconds."""
+    """Returns times as counts of their unit since 1970; days become seconds."""
     if pa.types.is_date32(side.type):
         return pc.multiply(pc.cast(pc.cast(side, pa.int32()), pa.int64()), 86_400)
     return pc.cast(side, pa.int64())
@@ -231,7 +230,7 @@ def _per_second(unit: str | None) -> int:
 
 
 def _is_in(function: Callable[..., Datum], value: Datum, options: dict[str, object]) -> Datum:
-    """A member of the set that the column's type has not is none of its values."""
+    """Tests for membership in a set; members that the column's type cannot hold are never found."""
     value, members = _plain(value), options["value_set"]
     assert isinstance(members, pa.Array)
     if value.type != members.type and all(map(_is_number, (value.type, members.type))):
@@ -243,7 +242,7 @@ def _is_in(function: Callable[..., Datum], value: Datum, options: dict[str, obje
 
 
 def _representable(members: pa.Array, kind: pa.DataType) -> list[object]:
-    """Those of some exact numbers that the type has."""
+    """Returns the numbers that a type can hold exactly."""
     found: list[object] = []
     for member in members.to_pylist():
         is_fraction = isinstance(member, decimal.Decimal) and member != member.to_integral_value(context=_ALL_DIGITS)
@@ -277,7 +276,7 @@ def _of_numbers(function: Callable[..., NumpyColumn], left: Datum, right: Datum)
 
 
 def _of_decimals(left: Datum, right: Datum, *, is_remainder: bool) -> Datum:
-    """As integers of the finer scale: their quotient is that of the decimals, and the remainder has this scale, and the digits of the divisor."""
+    """Divides decimals as integers of the finer scale: the quotient is the same, and the remainder has this scale and the divisor's digits."""
     sides = [_as_decimal(_array(side)) for side in (left, right)]
     scale = max(side.type.scale for side in sides)
     kind, most = (
@@ -311,7 +310,7 @@ def _of_decimals(left: Datum, right: Datum, *, is_remainder: bool) -> Datum:
 
 
 def _one_by_one(left: list[int | None], right: list[int | None], *, is_remainder: bool) -> list[int | None]:
-    """One value stands beside all."""
+    """Divides pairs of Python integers; a single value is paired with all others."""
     rows = 0 if not left or not right else max(len(left), len(right))
     left, right = (side * rows if len(side) == 1 else side for side in (left, right))
     found: list[int | None] = []
@@ -352,7 +351,7 @@ def _are_scalars(left: Datum, right: Datum) -> bool:
 
 
 def _values(column: pa.Array) -> NumpyColumn:
-    """One value is beside all; null is zero."""
+    """Returns a column as a NumPy array, with null as zero."""
     column = column.fill_null(0) if column.null_count else column
     found: NumpyColumn = column.to_numpy(zero_copy_only=False)
     return found
@@ -367,7 +366,7 @@ def _both_valid(sides: Sequence[pa.Array]) -> npt.NDArray[np.bool_] | None:
 
 
 def _checked(divisors: NumpyColumn, valid: npt.NDArray[np.bool_] | None, numerators: int) -> NumpyColumn:
-    """Without the zeros of rows whose result is null. Raises ``pa.ArrowInvalid`` for others."""
+    """Replaces zero divisors in rows whose result is null. Raises ``pa.ArrowInvalid`` for other zeros."""
     zeros = divisors == 0
     if not zeros.any():
         return divisors
@@ -377,7 +376,7 @@ def _checked(divisors: NumpyColumn, valid: npt.NDArray[np.bool_] | None, numerat
 
 
 def _words(column: pa.Array, scale: int) -> NumpyColumn | None:
-    """The digits of decimals as integers; ``None`` where some are none of 64 bits."""
+    """Returns decimals as 64-bit integers of a scale; ``None`` where some do not fit."""
     column = column.cast(pa.decimal128(38, scale))
     both: NumpyColumn = np.frombuffer(column.buffers()[1], "<i8")[2 * column.offset :][: 2 * len(column)].reshape(-1, 2)
     low, high = both[:, 0], both[:, 1]

@@ -11,7 +11,7 @@ __all__ = ["OutputTag"]
 
 
 class OutputTag:
-    """A function emits to a side output by ``yield tag, value``. Two tags are the same when id and type are."""
+    """The name and record type of a side output. A function emits to it by ``yield tag, value``. Tags with equal id and type are equal."""
 
     def __init__(self, tag_id: str, type_info: TypeInformation | Sequence[TypeInformation] | None = None) -> None:
         if not tag_id:

@@ -1,4 +1,4 @@
-"""How long keyed state lives: `StateTtlConfig` (PyFlink: ``pyflink.datastream.state.StateTtlConfig``).
+"""The time-to-live of keyed state: `StateTtlConfig` (PyFlink: ``pyflink.datastream.state.StateTtlConfig``).
 
     config = StateTtlConfig.new_builder(Time.days(7)).update_ttl_on_read_and_write().cleanup_full_snapshot().build()
     descriptor.enable_time_to_live(config)
@@ -20,7 +20,7 @@ from tidegate.model.whole_numbers import whole_number
 __all__ = ["StateTtlConfig"]
 
 _DEFAULT_CLEANUP_SIZE = 5
-"""Entries looked at for each access (Flink: ``DEFAULT_INCREMENTAL_CLEANUP_STRATEGY``)."""
+"""How many entries are checked at each access (Flink: ``DEFAULT_INCREMENTAL_CLEANUP_STRATEGY``)."""
 _DEFAULT_QUERY_AFTER = 1000
 """Flink's default of the compaction filter."""
 _DEFAULT_COMPACTION = Duration.of_days(30)
@@ -28,7 +28,7 @@ _DEFAULT_COMPACTION = Duration.of_days(30)
 
 
 class _UpdateType(Enum):
-    """Says which accesses renew the time to live."""
+    """Which accesses renew the time-to-live."""
 
     Disabled = 0
     OnCreateAndWrite = 1
@@ -36,14 +36,14 @@ class _UpdateType(Enum):
 
 
 class _StateVisibility(Enum):
-    """Says whether expired values may still be read until they are removed."""
+    """Whether expired values can be read until they are removed."""
 
     ReturnExpiredIfNotCleanedUp = 0
     NeverReturnExpired = 1
 
 
 class _TtlTimeCharacteristic(Enum):
-    """Says which clock counts."""
+    """Which clock the time-to-live follows."""
 
     ProcessingTime = 0
 
@@ -64,13 +64,13 @@ class _IncrementalCleanupStrategy:
         return self._cleanup_size
 
     def run_cleanup_for_every_record(self) -> bool:
-        """Tells whether entries are checked at every record, too."""
+        """Returns whether entries are checked at every record, too."""
         return self._for_every_record
 
 
 @dataclass(frozen=True, slots=True)
 class _RocksdbCompactFilterCleanupStrategy:
-    """Checks entries of RocksDB in the background of the accesses: one step for this many of them."""
+    """Checks entries of RocksDB in the background, one step for this many accesses."""
 
     _query_time_after_num_entries: int = _DEFAULT_QUERY_AFTER
     _periodic_compaction_time: Duration = _DEFAULT_COMPACTION
@@ -86,7 +86,7 @@ class _RocksdbCompactFilterCleanupStrategy:
 
 @dataclass(frozen=True, slots=True)
 class _CleanupStrategies:
-    """Says how expired entries are removed that are never read again."""
+    """How expired entries that are never read again are removed."""
 
     _full_snapshot: bool = False
     _incremental: _IncrementalCleanupStrategy | None = None
@@ -98,11 +98,11 @@ class _CleanupStrategies:
     RocksdbCompactFilterCleanupStrategy = _RocksdbCompactFilterCleanupStrategy
 
     def is_cleanup_in_background(self) -> bool:
-        """Tells whether entries are removed in the background."""
+        """Returns whether expired entries are removed in the background."""
         return self._in_background
 
     def in_full_snapshot(self) -> bool:
-        """Tells whether full snapshots leave expired entries out."""
+        """Returns whether full snapshots leave expired entries out."""
         return self._full_snapshot
 
     def get_incremental_cleanup_strategy(self) -> _IncrementalCleanupStrategy | None:
@@ -110,7 +110,7 @@ class _CleanupStrategies:
         return self._incremental or (_IncrementalCleanupStrategy() if self._in_background else None)
 
     def in_rocksdb_compact_filter(self) -> bool:
-        """Tells whether entries of RocksDB are removed in the background."""
+        """Returns whether expired entries of RocksDB are removed in the background."""
         return self.get_rocksdb_compact_filter_cleanup_strategy() is not None
 
     def get_rocksdb_compact_filter_cleanup_strategy(self) -> _RocksdbCompactFilterCleanupStrategy | None:
@@ -120,8 +120,8 @@ class _CleanupStrategies:
 
 @dataclass(frozen=True, slots=True)
 class StateTtlConfig:
-    """Says how long keyed state lives after its last update (PyFlink: ``StateTtlConfig``). A descriptor takes it with
-    ``enable_time_to_live``::
+    """How long keyed state lives after its last update (PyFlink: ``StateTtlConfig``). A
+    descriptor takes it with ``enable_time_to_live``::
 
         StateTtlConfig.new_builder(Time.hours(1)).update_ttl_on_read_and_write().build()
     """
@@ -139,7 +139,7 @@ class StateTtlConfig:
 
     @staticmethod
     def new_builder(ttl: Time | Duration) -> StateTtlConfig.Builder:
-        """Starts a configuration with this time to live. Raises ``InvalidJob`` unless it is positive."""
+        """Returns a builder with this time-to-live. Raises ``InvalidJob`` unless it is positive."""
         return StateTtlConfig.Builder(ttl)
 
     def get_ttl(self) -> Time:
@@ -163,11 +163,11 @@ class StateTtlConfig:
         return self._cleanup
 
     def is_enabled(self) -> bool:
-        """Tells whether state expires at all."""
+        """Returns whether state expires at all."""
         return self._update_type is not _UpdateType.Disabled
 
     class Builder:
-        """Every method but ``build`` returns the builder."""
+        """Builds a ``StateTtlConfig``; every method but ``build`` returns the builder."""
 
         def __init__(self, ttl: Time | Duration) -> None:
             self._fields: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""`TimeDomain`: which time a timer fires by (PyFlink: ``pyflink.datastream.time_domain``)."""
+"""`TimeDomain`: whether a timer fires by event time or processing time (PyFlink: ``pyflink.datastream.time_domain``)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["TimeDomain"]
 
 
 class TimeDomain(Enum):
-    """Says whether a timer fires by event time or by the clock (PyFlink: ``TimeDomain``)."""
+    """Whether a timer fires by event time or by the clock (PyFlink: ``TimeDomain``)."""
 
     EVENT_TIME = 0
     PROCESSING_TIME = 1

@@ -1,4 +1,4 @@
-"""`TimerService`: time and timers, as functions see them (PyFlink: ``pyflink.datastream.timerservice``)."""
+"""`TimerService`: time and timers for functions (PyFlink: ``pyflink.datastream.timerservice``)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ __all__ = ["TimerService"]
 
 
 class TimerService(ABC):
-    """Gives access to time and timers (PyFlink: ``TimerService``). All times are milliseconds since the epoch. Timers
-    belong to the current key; one that is registered twice fires once."""
+    """Access to time and timers (PyFlink: ``TimerService``). All times are ms since the epoch. Timers belong to the current key; one that is registered
+    twice fires once."""
 
     @abstractmethod
     def current_processing_time(self) -> int:
@@ -17,20 +17,20 @@ class TimerService(ABC):
 
     @abstractmethod
     def current_watermark(self) -> int:
-        """Returns the event time that the operator has reached; before the first watermark it is the smallest int64."""
+        """Returns the operator's watermark in ms; before the first one it is the smallest int64."""
 
     @abstractmethod
     def register_processing_time_timer(self, timestamp: int) -> None:
-        """Lets ``on_timer`` be called for the current key when the clock reaches ``timestamp``."""
+        """Registers a timer that calls ``on_timer`` for the current key when the clock reaches ``timestamp``."""
 
     @abstractmethod
     def register_event_time_timer(self, timestamp: int) -> None:
-        """Lets ``on_timer`` be called for the current key when the watermark reaches ``timestamp``."""
+        """Registers a timer that calls ``on_timer`` for the current key when the watermark reaches ``timestamp``."""
 
     @abstractmethod
     def delete_processing_time_timer(self, timestamp: int) -> None:
-        """Removes the current key's timer at ``timestamp``, if there is one."""
+        """Deletes the current key's timer at ``timestamp``, if there is one."""
 
     @abstractmethod
     def delete_event_time_timer(self, timestamp: int) -> None:
-        """Removes the current key's timer at ``timestamp``, if there is one."""
+        """Deletes the current key's timer at ``timestamp``, if there is one."""

@@ -1,4 +1,4 @@
-"""Transactional ids for sinks whose system knows transactions by a name that is used again and again, as Kafka's.
+"""Transactional ids for sinks of systems whose transactions have reusable names, such as Kafka.
 
     hint (union state, written by subtask 0): last parallelism, next free id
       ├─▶ a subtask with a restored context: its pool is in there, and what is open under an id of it is aborted
@@ -31,7 +31,7 @@ __all__ = ["NextTransactionalIdHint", "TransactionalIdsGenerator", "Transactiona
 
 DEFAULT_POOL_SIZE = 5
 SAFE_SCALE_DOWN_FACTOR = 5
-"""A job that failed before its first checkpoint may come back with so many times fewer subtasks, and still aborts what it left."""
+"""How many times fewer subtasks a job that failed before its first checkpoint may restart with, and still abort what it left."""
 
 IN = TypeVar("IN")
 TXN = TypeVar("TXN")
@@ -39,20 +39,20 @@ TXN = TypeVar("TXN")
 
 @dataclass(frozen=True, slots=True)
 class NextTransactionalIdHint:
-    """What the subtasks agree on: no id from ``next_free_transactional_id`` on was ever used."""
+    """A hint that the subtasks share: no id from ``next_free_transactional_id`` on was ever used."""
 
     last_parallelism: int
     next_free_transactional_id: int
 
     def at(self, parallelism: int, pool_size: int) -> NextTransactionalIdHint:
-        """Returns the hint for the next checkpoint. After a scale-up new subtasks have taken ids, nobody knows which."""
+        """Returns the hint for the next checkpoint. After a scale-up, new subtasks may have taken any ids of theirs."""
         taken = parallelism * pool_size if parallelism > self.last_parallelism else 0
         return NextTransactionalIdHint(parallelism, self.next_free_transactional_id + taken)
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionalIdsGenerator:
-    """Deals ids so that no two subtasks have the same."""
+    """Generates ids so that no two subtasks have the same."""
 
     prefix: str
     subtask_index: int
@@ -73,13 +73,13 @@ class TransactionalIdsGenerator:
 
 
 class TransactionalIdsSinkFunction(TwoPhaseCommitSinkFunction[IN, TXN, list[str]], CheckpointedFunction):
-    """A two-phase commit whose transactions have ids of a pool. ``begin_transaction`` asks ``next_transactional_id``; an id is free
-    again when its transaction is committed or aborted. The user context is the pool. A function that overrides ``open``,
-    ``initialize_state`` or ``snapshot_state`` calls ``super()``."""
+    """A two-phase commit sink whose transactions have ids from a pool. ``begin_transaction`` calls ``next_transactional_id``; an id is free again when
+    its transaction is committed or aborted. The user context is the pool. A function that overrides ``open``, ``initialize_state`` or
+    ``snapshot_state`` must call ``super()``."""
 
     def __init__(self, transactional_id_prefix: str, pool_size: int = DEFAULT_POOL_SIZE) -> None:
-        """``pool_size``: how many checkpoints may be pending, plus 2: for the open transaction, and for one that a late confirm commits.
-        Raises ``ValueError`` for less than 2."""
+        """Creates the sink. ``pool_size``: how many checkpoints may be pending, plus 2: for the open transaction, and for one that a late confirmation
+        commits. Raises ``ValueError`` for less than 2."""
         super().__init__()
         if pool_size < 2:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""`TwoPhaseCommitSinkFunction`: a sink whose writes are transactions of another system, committed with the checkpoint that holds them.
+"""`TwoPhaseCommitSinkFunction`: a sink whose writes are transactions of another system, committed with the checkpoint that contains them.
 
     begin ─▶ invoke · invoke ─▶ barrier n: pre_commit, kept as pending[n], and the next one begins
                                    │ n or a later one is confirmed ─▶ commit
@@ -25,7 +25,7 @@ CONTEXT = TypeVar("CONTEXT")
 
 
 class TransactionSerializer(Protocol):
-    """Turns a transaction or a user context into bytes and back; the module ``pickle`` is one."""
+    """Serializes a transaction or a user context; the module ``pickle`` is one."""
 
     def dumps(self, obj: object, /) -> bytes:
         """Returns the object as bytes."""
@@ -35,37 +35,37 @@ class TransactionSerializer(Protocol):
 
 
 class TransactionHolder(Generic[TXN]):
-    """A transaction, and since when it is open (Flink: ``TwoPhaseCommitSinkFunction.TransactionHolder``)."""
+    """A transaction, and when it began (Flink: ``TwoPhaseCommitSinkFunction.TransactionHolder``)."""
 
     def __init__(self, name: str, handle: TXN, transaction_start_time: int) -> None:
-        """``name``: under which the checkpoint lists it. ``transaction_start_time``: ms since the epoch."""
+        """Creates it. ``name``: under which the checkpoint lists it. ``transaction_start_time``: ms since the epoch."""
         self.name = name
         self.handle = handle
         self.transaction_start_time = transaction_start_time
 
     def elapsed_time(self, now_ms: int) -> int:
-        """Returns for how many ms it has been open."""
+        """Returns how many ms it has been open."""
         return now_ms - self.transaction_start_time
 
 
 class TwoPhaseCommitSinkFunction(Function, Generic[IN, TXN, CONTEXT]):
-    """To be inherited, and given to ``DataStream.add_sink``. ``TXN`` is the handle of a transaction: what another process needs to commit or
-    abort it. ``CONTEXT`` is what the subtask remembers besides, such as a pool of transactional ids.
+    """The base class of two-phase commit sinks for ``DataStream.add_sink``. ``TXN`` is the handle of a transaction: what another process needs to
+    commit or abort it. ``CONTEXT`` is what the subtask remembers besides, such as a pool of transactional ids.
 
     Both are kept in checkpoints: as values of strings, numbers, bytes, lists and dicts, or through a serializer. ``open`` comes first, before
     anything is recovered, so that the function can reach its system then; in Java recovery comes before ``open``.
     """
 
     class Context(ABC):
-        """What ``invoke`` learns about its value (Flink: ``SinkFunction.Context``)."""
+        """The context of a value in ``invoke`` (Flink: ``SinkFunction.Context``)."""
 
         @abstractmethod
         def current_processing_time(self) -> int:
-            """Returns the time of the machine, ms since the epoch."""
+            """Returns the machine's time, in ms since the epoch."""
 
         @abstractmethod
         def current_watermark(self) -> int:
-            """Returns the event time that the stream has reached, in ms."""
+            """Returns the stream's watermark in ms."""
 
         @abstractmethod
         def timestamp(self) -> int | None:
@@ -78,9 +78,9 @@ class TwoPhaseCommitSinkFunction(Function, Generic[IN, TXN, CONTEXT]):
     transaction_timeout_warning_ratio: float | None = None
 
     current: TransactionHolder[TXN] | None = None
-    """The open one, as the runtime keeps it; functions ask ``current_transaction``."""
+    """The open transaction, set by the runtime; functions call ``current_transaction``."""
     pending: dict[int, TransactionHolder[TXN]] | None = None
-    """By checkpoint, as the runtime keeps them; functions ask ``pending_transactions``."""
+    """Pre-committed transactions by checkpoint, set by the runtime; functions call ``pending_transactions``."""
     user_context: CONTEXT | None = None
 
     def __init__(
@@ -88,7 +88,7 @@ class TwoPhaseCommitSinkFunction(Function, Generic[IN, TXN, CONTEXT]):
         transaction_serializer: TransactionSerializer | None = None,
         context_serializer: TransactionSerializer | None = None,
     ) -> None:
-        """Both may be left out for plain values. With ``pickle`` any object that can be pickled is a transaction."""
+        """Creates the sink. Serializers may be omitted for plain values. With ``pickle`` any picklable object is a transaction."""
         self.transaction_serializer = transaction_serializer
         self.context_serializer = context_serializer
 
@@ -104,27 +104,27 @@ class TwoPhaseCommitSinkFunction(Function, Generic[IN, TXN, CONTEXT]):
 
     @abstractmethod
     def pre_commit(self, transaction: TXN) -> None:
-        """Makes everything durable that was written, so that ``commit`` will succeed from any process. Called at the barrier, while the subtask
-        stands still."""
+        """Makes everything that was written durable, so that ``commit`` will succeed from any process. Called at the barrier, while the subtask is
+        blocked."""
 
     @abstractmethod
     def commit(self, transaction: TXN) -> None:
-        """Makes a pre-committed transaction visible. What it raises fails the attempt, and ``recover_and_commit`` follows in the next one; an
-        ``ExternalError`` is tried again ``sink.committer.retries`` times before."""
+        """Makes a pre-committed transaction visible. An exception fails the attempt, and ``recover_and_commit`` follows in the next one; an
+        ``ExternalError`` is retried ``sink.committer.retries`` times before."""
 
     @abstractmethod
     def abort(self, transaction: TXN) -> None:
-        """Drops a transaction that is still being written, when the subtask ends."""
+        """Aborts the open transaction, when the subtask ends."""
 
     # --- to be overridden ------------------------------------------------------------------------------
 
     def recover_and_commit(self, transaction: TXN) -> None:
-        """Commits a transaction of an earlier attempt, in the order of their checkpoints. It may have been committed already, and then this must
-        do nothing. If it never succeeds, data is lost."""
+        """Commits a transaction of an earlier attempt, in the order of checkpoints. If it was committed before, this must do nothing. If it never
+        succeeds, data is lost."""
         self.commit(transaction)
 
     def recover_and_abort(self, transaction: TXN) -> None:
-        """Drops a transaction that was open when the restored checkpoint was taken. It may be gone already."""
+        """Aborts a transaction that was open when the restored checkpoint was taken. It may not exist any longer."""
         self.abort(transaction)
 
     def initialize_user_context(self) -> CONTEXT | None:
@@ -132,40 +132,38 @@ class TwoPhaseCommitSinkFunction(Function, Generic[IN, TXN, CONTEXT]):
         return None
 
     def finish_recovering_context(self, handled_transactions: Sequence[TXN]) -> None:
-        """Called for each restored context, which ``get_user_context`` gives then. ``handled_transactions`` are committed or aborted and need
-        nothing more; what else the context knows of may be aborted here."""
+        """Finishes the recovery of a context; called for each restored one, which ``get_user_context`` returns then. ``handled_transactions`` were
+        committed or aborted; other transactions that the context knows may be aborted here."""
 
     # --- to be used ------------------------------------------------------------------------------------
 
     def get_user_context(self) -> CONTEXT | None:
-        """Returns the context of this subtask; what is changed in it is in the next checkpoint."""
+        """Returns the context of this subtask; changes of it are part of the next checkpoint."""
         return self.user_context
 
     def current_transaction(self) -> TXN | None:
-        """Returns the transaction that is being written."""
+        """Returns the open transaction."""
         return None if self.current is None else self.current.handle
 
     def pending_transactions(self) -> list[tuple[int, TXN]]:
-        """Returns the pre-committed ones that wait for their checkpoint, as (checkpoint id, transaction)."""
+        """Returns the pre-committed transactions that wait for their checkpoint, as (checkpoint id, transaction)."""
         return [(checkpoint_id, holder.handle) for checkpoint_id, holder in sorted((self.pending or {}).items())]
 
     def set_transaction_timeout(self, transaction_timeout: int) -> TwoPhaseCommitSinkFunction[IN, TXN, CONTEXT]:
-        """Says after how many ms the system gives a transaction up. It changes nothing by itself: see the next two. Raises ``ValueError`` for
-        less than 0."""
+        """Sets after how many ms the system aborts a transaction. It has an effect only with the next two. Raises ``ValueError`` for less than 0."""
         if transaction_timeout < 0:
             raise ValueError(f"a transaction timeout of {transaction_timeout} ms is negative")
         self.transaction_timeout_ms = transaction_timeout
         return self
 
     def ignore_failures_after_transaction_timeout(self) -> TwoPhaseCommitSinkFunction[IN, TXN, CONTEXT]:
-        """A ``recover_and_commit`` that fails for a transaction older than the timeout is logged as an error, and the job goes on without its
-        data. Otherwise the job would fail for ever, once the system has given the transaction up."""
+        """Ignores failures of ``recover_and_commit`` for transactions older than the timeout: they are logged as errors, and the job continues without
+        their data. Otherwise the job would fail for ever once the system has aborted the transaction."""
         self.ignores_failures_after_timeout = True
         return self
 
     def enable_transaction_timeout_warnings(self, warning_ratio: float) -> TwoPhaseCommitSinkFunction[IN, TXN, CONTEXT]:
-        """Logs a warning for a transaction that is committed when more than this part of the timeout is over, 0 to 1. Raises ``ValueError``
-        for another ratio."""
+        """Logs a warning for a transaction that is committed after more than this part of the timeout, 0 to 1. Raises ``ValueError`` for another ratio."""
         if not 0 <= warning_ratio <= 1:
             raise ValueError(f"a warning ratio is between 0 and 1, not {warning_ratio}")
         self.transaction_timeout_warning_ratio = warning_ratio

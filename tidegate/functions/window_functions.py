@@ -1,4 +1,4 @@
-"""Functions of windows (PyFlink: ``pyflink.datastream.functions``), with a key and, behind ``window_all``, without."""
+"""Window functions (PyFlink: ``pyflink.datastream.functions``), for keyed windows and for ``window_all``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ W = TypeVar("W")
 
 
 class WindowFunction(Function, Generic[IN, OUT, KEY, W]):
-    """Sees everything that a window holds for one key (PyFlink: ``WindowFunction``)."""
+    """Processes all records of a window of one key (PyFlink: ``WindowFunction``)."""
 
     @abstractmethod
     def apply(self, key: KEY, window: W, inputs: Iterable[IN]) -> Iterable[OUT]:
@@ -23,7 +23,7 @@ class WindowFunction(Function, Generic[IN, OUT, KEY, W]):
 
 
 class AllWindowFunction(Function, Generic[IN, OUT, W]):
-    """Sees everything that a window of ``window_all`` holds (PyFlink: ``AllWindowFunction``)."""
+    """Processes all records of a window of ``window_all`` (PyFlink: ``AllWindowFunction``)."""
 
     @abstractmethod
     def apply(self, window: W, inputs: Iterable[IN]) -> Iterable[OUT]:
@@ -39,11 +39,11 @@ class AllWindowContext(ABC, Generic[W]):
 
     @abstractmethod
     def window_state(self) -> KeyedStateStore:
-        """State of this key and window. Not for windows that merge."""
+        """Returns the state of this key and window. Not available for merging windows."""
 
     @abstractmethod
     def global_state(self) -> KeyedStateStore:
-        """State of this key, in all windows."""
+        """Returns the state of this key, shared by all windows."""
 
 
 class WindowContext(AllWindowContext[W]):
@@ -59,21 +59,20 @@ class WindowContext(AllWindowContext[W]):
 
 
 class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
-    """Sees everything that a window holds for one key, with a context (PyFlink: ``ProcessWindowFunction``)."""
+    """Processes all records of a window of one key, with a context (PyFlink: ``ProcessWindowFunction``)."""
 
     Context: TypeAlias = WindowContext
 
     @abstractmethod
     def process(self, key: KEY, context: WindowContext[W], elements: Iterable[IN]) -> Iterable[OUT]:
-        """Yields or returns what is emitted for a key and window. With ``reduce`` or ``aggregate`` in front of it,
-        ``elements`` holds the one result."""
+        """Yields or returns what is emitted for a key and window. After ``reduce`` or ``aggregate``, ``elements`` has only their result."""
 
     def clear(self, context: WindowContext[W]) -> None:
-        """The window is purged: clear what was kept in ``window_state``."""
+        """Clears ``window_state`` when the window is purged."""
 
 
 class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
-    """Sees everything that a window of ``window_all`` holds, with a context (PyFlink: ``ProcessAllWindowFunction``)."""
+    """Processes all records of a window of ``window_all``, with a context (PyFlink: ``ProcessAllWindowFunction``)."""
 
     Context: TypeAlias = AllWindowContext
 
@@ -82,4 +81,4 @@ class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
         """Yields or returns what is emitted for a window."""
 
     def clear(self, context: AllWindowContext[W]) -> None:
-        """The window is purged: clear what was kept in ``window_state``."""
+        """Clears ``window_state`` when the window is purged."""

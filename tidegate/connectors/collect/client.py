@@ -35,13 +35,13 @@ from tidegate.model.values import Record
 from tidegate.records.record_codec import decode
 
 _SPOOL_BYTES = 32 * 1024 * 1024
-"""Results that wait for their checkpoint go to a file beyond this (docs/adr/0075); chosen, not measured."""
+"""How many bytes of results that wait for their checkpoint stay in memory; more go to a file (docs/adr/0075). Chosen, not measured."""
 _CONNECT_LIMIT_S = 10.0
-"""Chosen, not measured: far more than a connection within a cluster takes."""
+"""The limit for connecting, in seconds. Chosen, not measured: far more than a connection within a cluster takes."""
 _ANSWER_LIMIT_S = 60.0
-"""Chosen, not measured: a sink that is busy with a checkpoint answers well within it."""
+"""The limit for an answer, in seconds. Chosen, not measured: a sink that is busy with a checkpoint answers well within it."""
 _PAUSE_S = 0.05
-"""Between two requests without results; chosen, not measured."""
+"""The pause between two requests without results, in seconds; chosen, not measured."""
 
 
 class ResultGuarantee(Enum):
@@ -53,18 +53,18 @@ class ResultGuarantee(Enum):
 
 
 class ResultSource(Protocol):
-    """The job, as the iterator sees it."""
+    """The job as seen by the iterator over its results."""
 
     def sink_address(self) -> str | None:
-        """Where the sink listens now; ``None``: the job has FINISHED. Waits while it is being started or restarted. Raises
-        the job's error."""
+        """Returns the address on which the sink listens now; ``None``: the job has FINISHED. Waits while it is being started or restarted. Raises the
+        job's error."""
 
     def secure(self, connection: socket.socket) -> socket.socket:
-        """Returns a connection by TCP to the sink as the cluster wants it. Raises ``ExternalError``."""
+        """Applies the cluster's TLS to a TCP connection to the sink. Raises ``ExternalError``."""
 
 
 class CollectedResults:
-    """Iterates over records; ``close`` gives the connection back. One thread."""
+    """Iterates over the results of a job; ``close`` releases the connection. For one thread."""
 
     def __init__(
         self, source: ResultSource, token: bytes, type_info: TypeInformation, guarantee: ResultGuarantee
@@ -85,7 +85,7 @@ class CollectedResults:
             yield from decode(self._type_info, data)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The results as they arrive, in the columns of their type."""
+        """Yields the results as they arrive, as batches with the columns of their type."""
         while True:
             for batch in self._visible():
                 with pa.ipc.open_stream(batch.content) as reader:
@@ -172,7 +172,7 @@ class _Place:
 
 
 class _Spool:
-    """Batches in order, in memory or beyond a limit in a file."""
+    """A queue of batches, in memory and beyond a limit in a file."""
 
     def __init__(self) -> None:
         self._file = tempfile.SpooledTemporaryFile(max_size=_SPOOL_BYTES)  # noqa: SIM115  (closed by ``close``)
@@ -181,7 +181,7 @@ class _Spool:
 
     @property
     def first_end(self) -> int | None:
-        """Offset behind the first batch; ``None``: there is none."""
+        """Returns the offset behind the first batch; ``None``: there is none."""
         return self._places[0].end if self._places else None
 
     def put(self, batch: ResultBatch, end: int) -> None:
@@ -201,7 +201,7 @@ class _Spool:
         return ResultBatch(place.rows, content)
 
     def truncate(self, offset: int) -> None:
-        """Without what ends behind ``offset``."""
+        """Drops the batches that end behind ``offset``."""
         while self._places and self._places[-1].end > offset:
             self._places.pop()
 

@@ -1,4 +1,4 @@
-"""What the client and the collecting sink say to each other over one connection. The client asks, the sink answers.
+"""The messages between the client and the collecting sink on one connection: the client sends requests, the sink answers.
 
     hello:    token (32 bytes), once
     request:  version (16 bytes) · offset (of the next result wanted: everything before it was received)
@@ -24,7 +24,7 @@ _BATCH = struct.Struct("!II")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Asks for results from ``offset`` on; ``version`` is the sink's life that the client knows."""
+    """A request for results from ``offset`` on; ``version`` identifies the sink's attempt that the client knows."""
 
     version: bytes
     offset: int
@@ -32,7 +32,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class ResultBatch:
-    """``content`` is an Arrow IPC stream with ``rows`` results."""
+    """A batch of ``rows`` results; ``content`` is an Arrow IPC stream."""
 
     rows: int
     content: bytes
@@ -40,7 +40,7 @@ class ResultBatch:
 
 @dataclass(frozen=True, slots=True)
 class ResultsResponse:
-    """Batches of results from ``offset`` on, and how far the last completed checkpoint covers them."""
+    """Batches of results from ``offset`` on, and the offset that the last completed checkpoint covers."""
 
     version: bytes
     offset: int
@@ -77,7 +77,7 @@ def receive_answer(sock: socket.socket) -> ResultsResponse:
 
 
 def receive(sock: socket.socket, size: int) -> bytes:
-    """Exactly so many bytes. Raises ``OSError``, also when the peer goes away before."""
+    """Reads exactly ``size`` bytes. Raises ``OSError``, also when the peer closes the connection before."""
     content = bytearray()
     while len(content) < size:
         part = sock.recv(min(size - len(content), 1 << 20))

@@ -23,11 +23,11 @@ from tidegate.security.sockets import TlsSocket
 log = logging.getLogger(__name__)
 
 _HELLO_LIMIT_S = 10.0
-"""Chosen, not measured: who connects and says nothing for so long is no client."""
+"""How long a client may take to send its token, in seconds. Chosen, not measured."""
 
 
 class CollectServer:
-    """``answer`` is called from the server's thread for every request of a client that proved its token."""
+    """Serves one client at a time. ``answer`` is called from the server's thread for every request of a client with the right token."""
 
     def __init__(self, listener: socket.socket, token: bytes, answer: Callable[[Request], ResultsResponse]) -> None:
         self._listener = listener
@@ -40,7 +40,7 @@ class CollectServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Ends connections and the thread."""
+        """Closes the connections and stops the thread."""
         self._closed = True
         for sock in (self._listener, self._client):
             if sock is not None:

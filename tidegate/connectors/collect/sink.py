@@ -32,7 +32,7 @@ BUFFER_BYTES = 2 * 1024 * 1024
 ANSWER_BYTES = 4 * 1024 * 1024
 """Chosen, not measured: twice the buffer, so that one answer can empty it."""
 WAIT_S = 0.2
-"""How long a request waits for something to answer with."""
+"""How many seconds a request waits for new results."""
 
 
 class CollectSink(Sink):
@@ -52,7 +52,7 @@ class CollectSink(Sink):
 
 
 class CollectWriter(SinkWriter):
-    """Written by the subtask's thread, read by the server's."""
+    """The writer of a collecting sink: filled by the subtask's thread, read by the server's."""
 
     works_on = "arrow"
     takes_row_kinds = True
@@ -112,7 +112,7 @@ class CollectWriter(SinkWriter):
             self._unconfirmed.pop(checkpoint_id, None)
 
     def answer(self, request: Request) -> ResultsResponse:
-        """Server's thread: forgets what the client has, then gives it what follows, as soon as there is something."""
+        """Answers a request in the server's thread: drops the results that the client has, then returns the next ones as soon as there are some."""
         with self._changed:
             if request.version != self._version:
                 return ResultsResponse(self._version, self._offset, self._checkpointed)

@@ -25,26 +25,26 @@ from tidegate.model.errors import InvalidJob, SchemaMismatch
 BAD_LINE = Types.ROW_NAMED(
     ["path", "offset", "line", "error"], [Types.STRING(), Types.LONG(), Types.STRING(), Types.STRING()]
 )
-"""The type of the side output: the file, the byte at which the line begins (of a compressed file: of what is in it), the line, and what
-is wrong with it."""
+"""The type of the side output of bad lines: the file, the byte at which the line begins (for a compressed file: of its content), the line, and what is
+wrong with it."""
 SHOWN_CHARACTERS = 200
-"""Chosen, not measured: of a bad line in the log."""
+"""How many characters of a bad line the log shows. Chosen, not measured."""
 _COUNTED_BYTES = 1 << 28
-"""Chosen, not measured: half a second of reading to count lines; of one behind them the byte alone is named."""
+"""How many bytes are read to count lines. Chosen, not measured: half a second of reading; a line behind them is named by its byte only."""
 _PIECE_BYTES = 1 << 20
-"""Chosen, not measured: what is counted at once."""
+"""How many bytes are counted at once. Chosen, not measured."""
 
 _LOG = logging.getLogger("tidegate.files")
 
 Parse = Callable[[bytes, int], pa.RecordBatch]
-"""``(lines, offset of the first)``: their rows. Raises ``SchemaMismatch``."""
+"""Parses lines, given their bytes and the offset of the first, to rows. Raises ``SchemaMismatch``."""
 Cut = Callable[[bytes, int], int]
-"""``(lines, place)``: where the line ends that the place is in."""
+"""Returns the end of the line that contains a place, given bytes and the place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Whole lines of a file, from ``offset`` on."""
+    """Whole lines of a file that begin at ``offset``."""
 
     raw: bytes
     path: str
@@ -52,7 +52,7 @@ class Lines:
 
 
 def checked(parse: Parse, path: str) -> Parse:
-    """``parse``, with a ``SchemaMismatch`` for whatever the lines cause, and for a null where the schema has none."""
+    """Wraps ``parse`` so that it raises ``SchemaMismatch`` for whatever lines cause, and for a null in a field that is not nullable."""
 
     def rows(raw: bytes, offset: int) -> pa.RecordBatch:
         where = f"{path}, in the block at byte {offset}"
@@ -65,7 +65,7 @@ def checked(parse: Parse, path: str) -> Parse:
 
 
 def rows_of(lines: Lines, parse: Parse, cut: Cut, file: RandomAccess) -> pa.RecordBatch:
-    """Returns their rows. Raises ``SchemaMismatch`` that shows the first bad line."""
+    """Parses lines to rows. Raises ``SchemaMismatch`` that shows the first bad line."""
     try:
         return parse(lines.raw, lines.offset)
     except SchemaMismatch as error:
@@ -79,7 +79,7 @@ def rows_of(lines: Lines, parse: Parse, cut: Cut, file: RandomAccess) -> pa.Reco
 
 
 def good_lines(lines: Lines, parse: Parse, cut: Cut) -> bytes:
-    """Returns the lines without the bad ones."""
+    """Returns the lines except the bad ones."""
     sorted_lines = _Sorted(parse, cut)
     sorted_lines.sort(lines.raw, lines.offset)
     kept, place = [], lines.offset
@@ -91,7 +91,7 @@ def good_lines(lines: Lines, parse: Parse, cut: Cut) -> bytes:
 
 
 def line_number(file: RandomAccess, offset: int) -> int:
-    """Returns the number of the line that begins at ``offset``, counted from 1; 0 when that is too far behind."""
+    """Returns the number, from 1, of the line that begins at ``offset``; 0 if it is too far into the file to count."""
     if offset > _COUNTED_BYTES:
         return 0
     pieces = (bytes(file.read_at(min(_PIECE_BYTES, offset - at), at)) for at in range(0, offset, _PIECE_BYTES))
@@ -100,12 +100,12 @@ def line_number(file: RandomAccess, offset: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class BadLines:
-    """``tag``: of the side output; empty: they are left out, with a warning."""
+    """What is done with bad lines. ``tag``: of the side output; empty: they are skipped with a warning."""
 
     tag: str = ""
 
     def blocks(self, lines: Lines, skip: int, schema: pa.Schema, parse: Parse, cut: Cut) -> Iterator[Block]:
-        """Yields what they are, from row ``skip`` on."""
+        """Yields the good rows and the bad lines, from row ``skip`` on."""
         raw, path, offset = lines.raw, lines.path, lines.offset
         found = _Sorted(parse, cut)
         found.sort(raw, offset)
@@ -127,7 +127,7 @@ class BadLines:
 
 
 def bad_lines_of(choice: str | OutputTag) -> BadLines | None:
-    """Returns what a user's choice means; ``None``: the job fails. Raises ``InvalidJob``."""
+    """Parses the user's choice for bad lines; ``None``: the job fails. Raises ``InvalidJob``."""
     if isinstance(choice, OutputTag):
         if choice.type_info != BAD_LINE:
             raise InvalidJob(
@@ -140,7 +140,7 @@ def bad_lines_of(choice: str | OutputTag) -> BadLines | None:
 
 
 def line_end(raw: bytes, place: int) -> int:
-    """``Cut`` where a line end always ends the line."""
+    """Returns the end of the line that contains ``place``, for formats in which every line end ends a record."""
     found = raw.find(b"\n", place)
     return len(raw) if found < 0 else found + 1
 
@@ -165,12 +165,12 @@ class _Sorted:
                 self.sort(raw[end:], offset + end)
 
     def rows(self, schema: pa.Schema) -> pa.RecordBatch:
-        """All good rows as one batch."""
+        """Returns all good rows as one batch."""
         return pa.concat_batches(self.good) if self.good else pa.RecordBatch.from_pylist([], schema)
 
 
 def _first_bad(lines: Lines, parse: Parse, cut: Cut) -> Lines | None:
-    """The first line that is none alone."""
+    """Returns the first line that is bad on its own."""
     raw, offset = lines.raw, lines.offset
     while raw:
         end = _middle(raw, cut)
@@ -186,7 +186,7 @@ def _first_bad(lines: Lines, parse: Parse, cut: Cut) -> Lines | None:
 
 
 def _middle(raw: bytes, cut: Cut) -> int:
-    """Where a line ends, near the middle if that is possible; the end of ``raw`` when it is one line."""
+    """Returns a line's end near the middle of ``raw``; its length when it is one line."""
     place = len(raw) // 2
     while (end := cut(raw, place)) == len(raw) and place:
         place //= 2

@@ -1,4 +1,4 @@
-"""Tables of Arrow's readers as one batch of the wanted schema."""
+"""Conversion of tables of Arrow's readers to one batch of the wanted schema."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pyarrow as pa
 
 
 def one_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
-    """Returns the columns of ``schema``, which may be none: the rows remain."""
+    """Converts a table to one batch with the columns of ``schema``, which may have none: the number of rows is kept."""
     batches = table.combine_chunks().to_batches()
     if not batches:
         return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)

@@ -1,4 +1,4 @@
-"""What is read of a file at once."""
+"""The block of a file that is read at once."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pyarrow as pa
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """``data`` starts ``skip`` rows into what stands at ``start``; what is behind it begins ``next_skip`` rows into what stands at
-    ``next_start``. ``side``: the tag of the side output that it is for. ``bad``: lines that were no rows."""
+    """A block of rows of a file. ``data`` starts ``skip`` rows behind position ``start``; what follows starts ``next_skip`` rows behind ``next_start``.
+    ``side``: the tag of its side output. ``bad``: how many lines were not rows."""
 
     data: pa.RecordBatch
     start: int

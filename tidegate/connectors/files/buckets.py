@@ -1,4 +1,5 @@
-"""Which directory below the output path rows go to: by the time at which a part file is begun (Flink: ``DateTimeBucketAssigner``), or by their own values."""
+"""Buckets of file sinks: the directory below the output path for each row, by the time at which a part file is begun (Flink:
+``DateTimeBucketAssigner``), or by the row's values."""
 
 from __future__ import annotations
 
@@ -27,26 +28,26 @@ _FIELDS: dict[str, Callable[[datetime.datetime], int]] = {
 
 
 class Buckets(ABC):
-    """Which directory each row of a sink goes to, and which columns its file has. Part of the pickled job."""
+    """Chooses the directory of each row of a sink, and the columns of its files. Part of the pickled job."""
 
     def stored(self, schema: pa.Schema) -> pa.Schema:
-        """Returns the columns of the files, of rows with ``schema``."""
+        """Returns the columns of the files, for rows with ``schema``."""
         return schema
 
     @abstractmethod
     def split(self, data: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Yields for each directory the rows that go there, with the columns of the files."""
+        """Yields each directory with its rows, in the columns of the files."""
 
     def closes(self, bucket: str) -> bool:
-        """Whether part files of other directories end when rows go to this one."""
+        """Returns whether part files of other directories are closed when rows go to this one."""
         return False
 
 
 @dataclass(frozen=True)
 class DateTimeBuckets(Buckets):
-    """``pattern`` is of Java's ``DateTimeFormatter`` with the letters y, u, M, d, D, H, m, s in numbers, and text between quotes;
-    ``zone`` is a name such as ``Europe/Berlin``, or ``None``: UTC, not the zone of the TaskManager that begins the file (as
-    Flink has it), which would be another one on each machine. Raises ``InvalidJob`` for others."""
+    """A directory for each period of time. ``pattern``: of Java's ``DateTimeFormatter``, with the letters y, u, M, d, D, H, m, s in numbers, and text
+    between quotes; ``zone``: a name such as ``Europe/Berlin``, or ``None`` for UTC (Flink uses the zone of the machine, which may differ between
+    TaskManagers). Raises ``InvalidJob`` for others."""
 
     pattern: str = "yyyy-MM-dd--HH"
     zone: str | None = None
@@ -67,7 +68,7 @@ class DateTimeBuckets(Buckets):
         return True
 
     def now(self) -> str:
-        """Returns the directory for the present time."""
+        """Returns the directory for the current time."""
         return self.of(datetime.datetime.now(self._zone()))
 
     def of(self, moment: datetime.datetime) -> str:

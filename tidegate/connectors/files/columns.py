@@ -1,4 +1,4 @@
-"""The columns of a stream as those of a file with a schema of its own, and back."""
+"""Conversion between the columns of a stream and those of a file with a schema of its own."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from tidegate.model.errors import SchemaMismatch
 
 
 def column_order(schema: pa.Schema, names: Sequence[str]) -> list[int]:
-    """Which column of a stream each name is: the one called so, if the stream has all of them, the one at its position
-    otherwise. Raises ``SchemaMismatch``."""
+    """Returns the positions of the columns with these names in a stream; by position where the stream does not have all names. Raises ``SchemaMismatch``."""
     if set(schema.names) == set(names):
         return [schema.get_field_index(name) for name in names]
     if len(schema) == len(names):
@@ -25,15 +24,14 @@ def column_order(schema: pa.Schema, names: Sequence[str]) -> list[int]:
 
 
 def in_order(data: pa.RecordBatch, order: Sequence[int], schema: pa.Schema) -> pa.RecordBatch:
-    """Returns the columns of ``schema``. Raises ``SchemaMismatch``."""
+    """Reorders and converts columns to those of ``schema``. Raises ``SchemaMismatch``."""
     return pa.RecordBatch.from_arrays(
         [fitted(data.column(index), wanted) for index, wanted in zip(order, schema, strict=True)], schema=schema
     )
 
 
 def fitted(column: pa.Array, wanted: pa.Field) -> pa.Array:
-    """Returns a column in the type of ``wanted``: decimals are rounded half up, times cut off, and nothing else may be
-    lost. Raises ``SchemaMismatch``."""
+    """Converts a column to the type of ``wanted``: decimals are rounded half up, times are truncated, other losses are refused. Raises ``SchemaMismatch``."""
     kind = wanted.type
     if column.null_count and not wanted.nullable:
         raise SchemaMismatch(f"column {wanted.name!r} of the file is NOT NULL, the stream has a null in it")
@@ -51,7 +49,7 @@ def fitted(column: pa.Array, wanted: pa.Field) -> pa.Array:
 
 @dataclass(frozen=True)
 class SchemaEncoderFactory(EncoderFactory):
-    """Files with the columns of ``schema``, in the format of ``inner``, whatever types the stream has for them."""
+    """Makes encoders of files with the columns of ``schema``, in the format of ``inner``, whatever types the stream has for them."""
 
     schema: pa.Schema
     inner: EncoderFactory
@@ -76,8 +74,8 @@ class _FittingEncoder(FileEncoder):
 
 
 class RowParquetFormat(ParquetFormat):
-    """Parquet as rows of a type: a column that a file has not is null, a type that differs is converted (Flink:
-    ``ParquetColumnarRowInputFormat``). ``is_case_sensitive=False``: names match whatever their case."""
+    """Reads Parquet files as rows of a type: a missing column is null, another type is converted (Flink: ``ParquetColumnarRowInputFormat``).
+    ``is_case_sensitive=False``: names match in any case."""
 
     def __init__(self, row_type: RowTypeInfo, is_case_sensitive: bool = True) -> None:
         super().__init__(row_type.arrow_schema())
@@ -94,7 +92,7 @@ class RowParquetFormat(ParquetFormat):
         return RowParquetFormat(row_type, self._is_case_sensitive)
 
     def check(self, path: str, actual: pa.Schema) -> None:
-        """What cannot be converted is found when it is read."""
+        """Accepts every file: columns that cannot be converted are found when they are read."""
 
     def names_in(self, actual: pa.Schema) -> list[str]:
         return [

@@ -21,26 +21,26 @@ from tidegate.connectors.files.file_system import resolve
 from tidegate.model.errors import CorruptData
 
 ENDLESS = 1 << 62
-"""Stands for the size of what is in a compressed file, which is unknown before it was read."""
+"""Stands for the size of the content of a compressed file, which is unknown until it is read."""
 KEPT_BYTES = 4 << 20
-"""Behind the place that was asked for last: some blocks of a reader, which comes back by one at most."""
+"""How many bytes behind the last requested place are kept: some blocks of a reader, which goes back by one at most."""
 _PIECE_BYTES = 1 << 18
-"""Chosen, not measured: what is decompressed at once."""
+"""How many bytes are decompressed at once. Chosen, not measured."""
 
 
 class RandomAccess(Protocol):
-    """What the readers of lines and CSV need of a file."""
+    """A file as readers of lines and CSV need it."""
 
     def read_at(self, nbytes: int, offset: int) -> bytes:
-        """Fewer bytes at the end only."""
+        """Reads ``nbytes`` from ``offset``; fewer at the end only."""
 
     def size(self) -> int:
-        """In bytes."""
+        """Returns the size in bytes."""
 
 
 @contextmanager
 def open_range(part: FileRange) -> Iterator[tuple[RandomAccess, FileRange]]:
-    """The file of ``part``, and the part by offsets in it: the whole of a compressed one. Raises ``CorruptData``."""
+    """Opens the file of a range; yields it with the range in its content, which is all of it for a compressed file. Raises ``CorruptData``."""
     filesystem, path = resolve(part.path)
     with filesystem.open_input_file(path) as file:
         check_whole(file, part)
@@ -53,7 +53,7 @@ def open_range(part: FileRange) -> Iterator[tuple[RandomAccess, FileRange]]:
 
 
 class Decompressed:
-    """What is in a compressed file, by offsets. Mostly read forward."""
+    """The content of a compressed file, by offsets. Mostly read forward."""
 
     def __init__(self, file: pa.NativeFile, codec: str, path: str) -> None:
         self._file = file
@@ -71,11 +71,11 @@ class Decompressed:
             self._stream.close()
 
     def size(self) -> int:
-        """Unknown before everything was read."""
+        """Returns ``ENDLESS``: the size is unknown until everything was read."""
         return ENDLESS
 
     def read_at(self, nbytes: int, offset: int) -> bytes:
-        """Raises ``CorruptData``."""
+        """Reads content at an offset. Raises ``CorruptData``."""
         if self._stream is None or offset < self._held_from:
             self._begin()
         while self._held_from + len(self._held) < offset + nbytes:
@@ -110,7 +110,7 @@ class Decompressed:
 
 
 class _Unclosed:
-    """A file that a stream above it does not close, since it is begun again."""
+    """A file that the stream above it cannot close, since it is read again from the start."""
 
     closed = False
 

@@ -1,4 +1,4 @@
-"""Bytes of a CSV file by whole records, from any offset at which one begins."""
+"""Reading of CSV files by whole records, from any offset at which one begins."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from tidegate.model.errors import CorruptData, SchemaMismatch
 BOM = b"\xef\xbb\xbf"
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _AHEAD_BYTES = 1 << 14
-"""Most records end within it; it grows fourfold where one does not."""
+"""How many bytes are read ahead for the end of a record; four times as many each time it is not found."""
 _LONGEST_RECORD = 1 << 28
-"""256 MiB: a quote that never closes must not read a whole file into memory."""
+"""The limit for a record, 256 MiB: a quote that is never closed must not read a whole file into memory."""
 _LINE_ENDS = b"\r\n"
 csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_RECORD))  # of the whole process; Python's own is 128 KiB
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """``names`` are the cells of the header (``None``: the file has none), ``end`` is where the records begin."""
+    """The header of a CSV file. ``names``: its cells (``None``: the file has none); ``end``: where the records begin."""
 
     names: tuple[str, ...] | None
     end: int
@@ -32,14 +32,14 @@ class Head:
 
 @dataclass(frozen=True)
 class CsvBlocks:
-    """Reads whole records, about ``block_bytes`` at a time. A quote that never closes is ``SchemaMismatch``."""
+    """Reads whole records, about ``block_bytes`` at a time. A quote that is never closed raises ``SchemaMismatch``."""
 
     ends: RecordEnds
     encoding: str = "utf-8"
     block_bytes: int = 1
 
     def read(self, file: RandomAccess, offset: int, part: FileRange) -> bytes:
-        """Returns the records from ``offset`` that begin in the range: about a block of them."""
+        """Returns the records from ``offset`` that begin in the range, about a block of them."""
         limit = min(offset + self.block_bytes, part.end)
         ahead = _AHEAD_BYTES
         while True:
@@ -54,7 +54,7 @@ class CsvBlocks:
             ahead *= 4
 
     def head(self, file: RandomAccess, part: FileRange, has_header: bool) -> Head:
-        """Raises ``CorruptData`` for a header that is not text."""
+        """Reads the header. Raises ``CorruptData`` if it is not text."""
         begin = bytes(file.read_at(min(len(BOM), part.size_bytes), 0))
         if begin[:2] in UTF_16_MARKS:
             raise CorruptData(f"{part.path} is UTF-16 text; convert it to UTF-8")
@@ -71,7 +71,7 @@ class CsvBlocks:
         return Head(None, offset)
 
     def first(self, file: RandomAccess, part: FileRange, head: Head) -> int:
-        """Where the first record that begins in the range does."""
+        """Returns the offset of the first record that begins in the range."""
         if part.start <= head.end:
             return head.end
         around = bytes(file.read_at(2, part.start - 1))

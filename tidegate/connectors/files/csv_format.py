@@ -32,7 +32,7 @@ from tidegate.model.errors import InvalidJob, SchemaMismatch
 NULL_VALUES = ("", "NA", "null", "NULL")
 _INFINITIES = ["inf", "+inf", "-inf", "infinity", "+infinity", "-infinity"]
 _ENCODINGS = ("cp1252", "iso-8859-15", "latin-1")
-"""What is offered for a file that is not UTF-8: those of Western Europe, the last of which takes any bytes."""
+"""Encodings suggested for a file that is not UTF-8: those of Western Europe, the last of which takes any bytes."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class CsvFormat(FileFormat):
     newlines_in_values: bool = True
     encoding: str = "utf-8"
     bad_lines: BadLines | None = None
-    """``None``: one fails the job."""
+    """What is done with bad lines; ``None``: one fails the job."""
 
     ends_anywhere = True
 
@@ -59,7 +59,7 @@ class CsvFormat(FileFormat):
         return replace(self, schema=pa.schema([f for f in self.schema if f.name not in names]))
 
     def ranges(self, info: pafs.FileInfo, uri: str, range_bytes: int) -> list[FileRange]:
-        """Raises ``SchemaMismatch`` for a header that lacks a column."""
+        """Splits a file into ranges. Raises ``SchemaMismatch`` for a header that lacks a column."""
         size = int(info.size)
         whole = FileRange(uri, 0, size, size)
         with open_range(whole) as (file, inside):
@@ -129,7 +129,7 @@ class CsvFormat(FileFormat):
         return pa.table([found[name] for name in self.schema.names], self.schema.names)
 
     def _by_arrow(self, raw: bytes, columns: list[str], fields: list[pa.Field]) -> pa.Table:
-        """In a column of texts a quoted null value is a text, in others it is null: where a file has such, its columns are read in turns."""
+        """Parses records by Arrow. A quoted null value is a text in text columns and null in others: files with such values are parsed once for each."""
         texts = [field for field in fields if _keeps_quoted(field.type)]
         others = [field for field in fields if not _keeps_quoted(field.type)]
         if not others:
@@ -146,8 +146,8 @@ class CsvFormat(FileFormat):
         return pa.table([named[field.name] for field in fields], [field.name for field in fields])
 
     def read(self, raw: bytes, columns: list[str], fields: list[pa.Field], are_quoted_null: bool = False) -> pa.Table:
-        """Returns ``fields`` of records with cells for ``columns``; all, of the types that Arrow finds, where there are none. Raises what
-        Arrow raises."""
+        """Parses records with cells for ``columns`` to the columns ``fields``; to all columns, with inferred types, if that is empty. Raises what Arrow
+        raises."""
         return pa.csv.read_csv(
             pa.BufferReader(raw),
             read_options=pa.csv.ReadOptions(
@@ -166,7 +166,7 @@ class CsvFormat(FileFormat):
         )
 
     def _without_overflow(self, raw: bytes, columns: list[str], table: pa.Table) -> pa.Table:
-        """Raises ``ArrowInvalid`` for a number that became an infinity."""
+        """Raises ``ArrowInvalid`` for a number that overflowed to infinity."""
         for field in self.schema:
             if pa.types.is_floating(field.type) and pc.any(is_inf := pc.is_inf(table.column(field.name))).as_py():
                 cells = self.read(raw, columns, [pa.field(field.name, pa.string())]).column(0)
@@ -178,13 +178,13 @@ class CsvFormat(FileFormat):
         return table
 
     def _columns(self, header: tuple[str, ...]) -> list[str]:
-        """Returns the header's names; those that the schema does not have may be there twice."""
+        """Returns the header's names; those that the schema lacks may be duplicate."""
         wanted = set(self.schema.names)
         return [name if name in wanted else f"{name}\0{place}" for place, name in enumerate(header)]
 
 
 def _keeps_quoted(kind: pa.DataType) -> bool:
-    """Whether a column of the type has empty values, and ``NA`` as one."""
+    """Returns whether a column of the type keeps quoted null values, such as ``"NA"``, as texts."""
     if pa.types.is_dictionary(kind):
         return _keeps_quoted(kind.value_type)
     return bool(
@@ -196,7 +196,7 @@ def _keeps_quoted(kind: pa.DataType) -> bool:
 
 
 def not_utf_8(raw: bytes, offset: int) -> str:
-    """Returns where the bytes at ``offset`` are no UTF-8, and the encodings that read them; empty when they are UTF-8."""
+    """Returns a message with the place where the bytes at ``offset`` are not UTF-8 and the encodings that can read them; empty when they are UTF-8."""
     try:
         raw.decode()
     except UnicodeDecodeError as error:
@@ -213,21 +213,19 @@ def _reads(encoding: str, raw: bytes) -> bool:
 
 
 def _one_block(raw: bytes) -> int:
-    """Returns a block size with which Arrow does not cut ``raw``, even as UTF-8: a byte of another encoding may become
-    three."""
+    """Returns a block size with which Arrow does not split ``raw``, even converted to UTF-8, where a byte may become three."""
     return 3 * len(raw) + 1
 
 
 def _column_named(message: str, columns: list[str]) -> str:
-    """Arrow counts CSV columns; people know their names."""
+    """Replaces column numbers in Arrow's message by column names."""
     for index in range(len(columns) - 1, -1, -1):
         message = message.replace(f"CSV column #{index}:", f"column {columns[index]!r}:")
     return message
 
 
 def infer_csv_schema(uri: str, settings: CsvFormat) -> pa.Schema:
-    """Schema from the header line and the first block, read with these settings; a column without a value is of texts. Raises
-    ``InvalidJob``."""
+    """Infers the schema from the header and the first block, read with these settings; a column without a value is text. Raises ``InvalidJob``."""
     filesystem, path = resolve(uri)
     size = int(filesystem.get_file_info(path).size)
     with open_range(FileRange(uri, 0, size, size)) as (file, whole):
@@ -252,7 +250,7 @@ def infer_csv_schema(uri: str, settings: CsvFormat) -> pa.Schema:
 
 
 def _line_of_other_text(raw: bytes, first: int) -> int:
-    """The number of the first line that is not UTF-8; ``first`` is that of the first of all."""
+    """Returns the number of the first line that is not UTF-8; ``first``: the number of the first line."""
     try:
         raw.decode()
     except UnicodeDecodeError as error:
@@ -261,7 +259,7 @@ def _line_of_other_text(raw: bytes, first: int) -> int:
 
 
 def _inferred(uri: str, raw: bytes, names: list[str], settings: CsvFormat) -> pa.Schema:
-    """A column of numbers with a whole one that int64 does not hold is of texts, which a float would change."""
+    """Infers a schema; a column of floats that holds whole numbers beyond int64 is text, since floats would change them."""
     try:
         table = settings.read(raw, names, [], are_quoted_null=True)
         floats = [f.name for f in table.schema if pa.types.is_floating(f.type)]
@@ -279,7 +277,7 @@ def _inferred(uri: str, raw: bytes, names: list[str], settings: CsvFormat) -> pa
 
 
 def check_csv_columns(schema: pa.Schema) -> None:
-    """Raises ``InvalidJob`` for a column that CSV cannot be read into, and for a name that is there twice."""
+    """Raises ``InvalidJob`` for a column type that CSV cannot be read into, and for duplicate names."""
     check_names(schema)
     for field in schema:
         options = pa.csv.ConvertOptions(column_types={"a": field.type})
@@ -292,8 +290,8 @@ def check_csv_columns(schema: pa.Schema) -> None:
 
 
 def check_settings(delimiter: str, encoding: str) -> None:
-    """Raises ``InvalidJob`` for what cannot separate cells, and for an encoding in which a byte of ASCII may be part of another
-    character, so that ends of lines cannot be found in it."""
+    """Raises ``InvalidJob`` for an invalid separator, and for an encoding in which an ASCII byte may be part of another character, so that line ends
+    cannot be found."""
     if len(delimiter) != 1 or not delimiter.isascii() or delimiter.encode() in (QUOTE, b"\n", b"\r"):
         raise InvalidJob(f"a CSV delimiter is one ASCII character other than a quote or a line end, not {delimiter!r}")
     try:

@@ -1,4 +1,4 @@
-"""Where a record of CSV ends: at a line end that is not between quotes.
+"""Finding the ends of CSV records: line ends that are not between quotes.
 
     a,"x          A quote opens a cell only at its beginning; in the middle of one it is a character.
     y",b⏎         Inside, a quote closes, unless another follows it: the two are one character.
@@ -23,14 +23,14 @@ _CODE = ord(QUOTE)
 
 @dataclass(frozen=True)
 class RecordEnds:
-    """``has_quotes=False``: quotes are characters as others, and every line end ends a record."""
+    """Finds the ends of records. ``has_quotes=False``: quotes are plain characters, and every line end ends a record."""
 
     delimiter: str = ","
     has_quotes: bool = True
 
     def first(self, raw: bytes, at: int) -> int:
-        """The offset behind the first line end at or behind ``at`` that ends a record; 0 when there is none. ``raw`` begins
-        where a record does. A ``\\r`` at its very end is none: ``\\n`` may follow."""
+        """Returns the offset behind the first line end at or after ``at`` that ends a record; 0 if there is none. ``raw`` begins at a record. A ``\\r``
+        at its very end does not count, since ``\\n`` may follow."""
         if not self.has_quotes:
             return _line_end(raw, at, len(raw))
         if raw.find(QUOTE, 0, at) < 0:
@@ -47,14 +47,14 @@ class RecordEnds:
         return 0
 
     def open_quote(self, raw: bytes) -> int | None:
-        """Where the quote is that ``raw`` does not close."""
+        """Returns the offset of the quote that ``raw`` does not close; ``None`` if there is none."""
         if not self.has_quotes or QUOTE not in raw:
             return None
         quotes = self._opening_and_closing(raw)
         return int(quotes[-1]) if len(quotes) % 2 else None
 
     def _opening_and_closing(self, raw: bytes) -> npt.NDArray[np.int64]:
-        """Offsets of quotes that are not characters, or of which two are one: those at even places open."""
+        """Returns the offsets of quotes that open or close cells, in turn; the two of a doubled quote count as closing and opening."""
         data = np.frombuffer(raw, np.uint8)
         quotes = np.flatnonzero(data == _CODE)
         may_open = self._is_before_cell[data[quotes - 1]]
@@ -72,7 +72,7 @@ class RecordEnds:
 
 
 def _one_by_one(quotes: list[int], may_open: list[bool]) -> list[int]:
-    """The quotes without those that are characters of a bare cell."""
+    """Drops the quotes that are plain characters of a bare cell."""
     kept: list[int] = []
     is_inside, closed = False, -2
     for quote, is_first in zip(quotes, may_open, strict=True):
@@ -87,7 +87,7 @@ def _one_by_one(quotes: list[int], may_open: list[bool]) -> list[int]:
 
 
 def _line_end(raw: bytes, begin: int, end: int) -> int:
-    """Behind the first ``\\n``, ``\\r\\n`` or ``\\r`` in that part, or 0."""
+    """Returns the offset behind the first ``\\n``, ``\\r\\n`` or ``\\r`` in a range, or 0."""
     newline = raw.find(b"\n", begin, end)
     alone = raw.find(b"\r", begin, end if newline < 0 else newline)
     if alone < 0 or alone + 1 in (newline, len(raw)):

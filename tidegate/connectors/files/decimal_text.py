@@ -1,6 +1,5 @@
-"""Decimal numbers in texts, exactly. Arrow's own readers of them are given none that is far below the digits of their types: it makes zero of
-1e-77, and 1e-999999999 ends the process.
-"""
+"""Exact parsing of decimal numbers. Arrow's own parsers get no number far below the digits of their types: they read 1e-77 as zero, and 1e-999999999
+crashes the process."""
 
 from __future__ import annotations
 
@@ -10,25 +9,25 @@ from decimal import Context, Decimal, Inexact, InvalidOperation
 import pyarrow as pa
 
 _MOST_DIGITS = 76
-"""A decimal256 has so many."""
+"""The digits of a decimal256."""
 _EXACTLY = Context(prec=3 * _MOST_DIGITS, traps=[Inexact, InvalidOperation])
 _LAST_DIGIT = Decimal(1).scaleb(-_MOST_DIGITS)
 _TINY = (re.compile(rb"e-?[0-9]{2}"), re.compile(rb"E-?[0-9]{2}"), re.compile(rb"\.[0-9]{39}"))
-"""Three searches, since each begins with a character that can be looked for fast."""
+"""Patterns of tiny numbers; three, since each begins with a character that is fast to find."""
 
 
 def has_tiny(content: bytes) -> bool:
-    """Whether a number in ``content`` may be too small for Arrow: exponents with two digits, and fractions longer than a decimal128."""
+    """Returns whether a number in ``content`` may be too small for Arrow: exponents with two digits, and fractions longer than a decimal128."""
     return any(tiny.search(content) for tiny in _TINY)
 
 
 def has_decimals(kind: pa.DataType) -> bool:
-    """Whether it is a decimal, or one is in it."""
+    """Returns whether the type is or contains a decimal."""
     return pa.types.is_decimal(kind) or any(has_decimals(kind.field(place).type) for place in range(kind.num_fields))
 
 
 def exact(text: str) -> Decimal:
-    """Returns the number. Raises ``ValueError`` or ``ArithmeticError`` for one with more digits than any column has."""
+    """Parses a number. Raises ``ValueError`` or ``ArithmeticError`` for more digits than any column has."""
     try:
         number = Decimal(text.strip())
     except InvalidOperation:
@@ -44,7 +43,7 @@ def exact(text: str) -> Decimal:
 
 
 def fitted(text: str, kind: pa.DataType) -> Decimal:
-    """Returns the number with the scale of a decimal type. Raises ``ValueError`` or ``ArithmeticError`` when digits would be lost."""
+    """Parses a number with the scale of a decimal type. Raises ``ValueError`` or ``ArithmeticError`` if digits would be lost."""
     number = exact(text).quantize(Decimal(1).scaleb(-kind.scale), context=_EXACTLY)
     if len(number.as_tuple().digits) > kind.precision:
         raise ValueError
@@ -52,7 +51,7 @@ def fitted(text: str, kind: pa.DataType) -> Decimal:
 
 
 def decimals_of(texts: list[str | None], field: pa.Field) -> pa.Array:
-    """Returns a column of the numbers. Raises ``ArrowInvalid`` that names the row of one that is none of it."""
+    """Parses numbers to a column. Raises ``ArrowInvalid`` that names the row of an invalid one."""
     values = []
     for row, text in enumerate(texts):
         try:

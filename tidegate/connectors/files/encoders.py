@@ -1,4 +1,4 @@
-"""How batches become the bytes of a part file: one encoder a format, writing to an open file.
+"""Encoders of part files: one for each format, which writes batches to an open file.
 
 ``open_encoder`` gives the writer of one file; Arrow's own writers do the work where they exist.
 """
@@ -22,10 +22,10 @@ from tidegate.model.errors import SchemaMismatch
 
 
 class FileEncoder(ABC):
-    """Writes one part file."""
+    """Writes the content of one part file."""
 
     waiting: Sequence[pa.RecordBatch] = ()
-    """What was given and is encoded later."""
+    """Batches that were written but are not yet encoded."""
 
     @abstractmethod
     def write(self, data: pa.RecordBatch) -> None:
@@ -33,11 +33,11 @@ class FileEncoder(ABC):
 
     @abstractmethod
     def finish(self) -> None:
-        """Write what belongs at the end (a footer). The file itself is closed by the caller."""
+        """Writes the end of the file, such as a footer. The caller closes the file."""
 
 
 class EncoderFactory(ABC):
-    """Makes the encoder of each part file of a sink. Part of the pickled job. ``suffix`` ends the file's name."""
+    """Makes the encoders of a sink's part files. Part of the pickled job. ``suffix`` ends the files' names."""
 
     suffix: str
 
@@ -48,7 +48,7 @@ class EncoderFactory(ABC):
 
 
 class CheckedEncoder(FileEncoder):
-    """The encoder of a file at ``path``, with a ``SchemaMismatch`` for whatever records cause that its format cannot hold."""
+    """Wraps the encoder of a file at ``path`` so that records that its format cannot hold raise ``SchemaMismatch``."""
 
     def __init__(self, factory: EncoderFactory, file: pa.NativeFile, schema: pa.Schema, path: str) -> None:
         self._factory = factory
@@ -83,7 +83,7 @@ class CheckedEncoder(FileEncoder):
 
 
 def opened(factory: EncoderFactory, file: pa.NativeFile, schema: pa.Schema) -> FileEncoder:
-    """Starts a part file. Raises ``SchemaMismatch`` when the format cannot hold the columns."""
+    """Opens the encoder of a part file. Raises ``SchemaMismatch`` if the format cannot hold the columns."""
     try:
         return factory.open(file, schema)
     except NOT_OF_CONTENT:
@@ -97,7 +97,7 @@ def opened(factory: EncoderFactory, file: pa.NativeFile, schema: pa.Schema) -> F
 
 @dataclass(frozen=True)
 class TextEncoderFactory(EncoderFactory):
-    """``str(record)`` and a line end for each record; the stream has one column."""
+    """Text files: ``str(record)`` and a line end for each record; the stream has one column."""
 
     suffix: str = ".txt"
 
@@ -121,7 +121,7 @@ class _TextEncoder(FileEncoder):
 
 @dataclass(frozen=True)
 class CsvEncoderFactory(EncoderFactory):
-    """A header line, then one line a record. Texts are between quotes, also empty ones; null is nothing."""
+    """CSV files: a header line, then one line a record. Texts are quoted, also empty ones; null is an empty cell."""
 
     suffix: str = ".csv"
     header: bool = True
@@ -140,8 +140,8 @@ class CsvEncoderFactory(EncoderFactory):
 
 @dataclass(frozen=True)
 class ParquetEncoderFactory(EncoderFactory):
-    """Row groups of up to a million rows. ``options`` go to ``pyarrow.parquet.ParquetWriter``; without any, whole numbers and
-    times are written as differences (``DELTA_BINARY_PACKED``)."""
+    """Parquet files with row groups of up to a million rows. ``options`` are passed to ``pyarrow.parquet.ParquetWriter``; without any, whole numbers
+    and times are delta-encoded (``DELTA_BINARY_PACKED``)."""
 
     suffix: str = ".parquet"
     options: dict[str, object] = field(default_factory=dict)
@@ -151,8 +151,8 @@ class ParquetEncoderFactory(EncoderFactory):
 
 
 def _encodings(schema: pa.Schema) -> dict[str, object]:
-    """Integers and times as differences: a third of the time that a dictionary of them takes, and smaller files. A part
-    file is encoded between the barrier and the acknowledgement, so this is latency of every checkpoint."""
+    """Returns options that delta-encode integers and times: a third of the time that a dictionary takes, and smaller files. Part files are encoded
+    between barrier and acknowledgement, so this is latency of every checkpoint."""
     numbers = {f.name: "DELTA_BINARY_PACKED" for f in schema if _is_delta(f.type)}
     if len(set(schema.names)) != len(schema) or any(pa.types.is_nested(f.type) for f in schema) or not numbers:
         return {}
@@ -160,7 +160,7 @@ def _encodings(schema: pa.Schema) -> dict[str, object]:
 
 
 def _is_delta(kind: pa.DataType) -> bool:
-    """Tells whether Parquet keeps it as integers."""
+    """Returns whether Parquet stores the type as integers."""
     return bool(pa.types.is_integer(kind) or (pa.types.is_temporal(kind) and not pa.types.is_interval(kind)))
 
 
@@ -180,11 +180,11 @@ _ROW_GROUP_ROWS = 1 << 20
 """Arrow's default row group of a Parquet file."""
 _ROW_GROUP_BYTES = 64 << 20
 _CHUNK_ROWS = 1 << 10
-"""Batches with fewer rows on average are copied together: Arrow does some work for each."""
+"""Batches with fewer rows on average are concatenated first, since Arrow does some work for each."""
 
 
 class _ParquetEncoder(FileEncoder):
-    """Gathers batches, since every write to Arrow's writer makes a row group of its own.
+    """Buffers batches, since every write to Arrow's writer makes a row group of its own.
 
     What is gathered when a barrier comes is encoded between the barrier and the acknowledgement. So a row group is closed as
     soon as it has half as many rows as all before it: they grow, are few, and at most a third of a file waits for the barrier.
@@ -224,7 +224,7 @@ class _ParquetEncoder(FileEncoder):
 
 @dataclass(frozen=True)
 class OrcEncoderFactory(EncoderFactory):
-    """``compression``: ``uncompressed``, ``zlib``, ``snappy``, ``lz4`` or ``zstd``."""
+    """ORC files. ``compression``: ``uncompressed``, ``zlib``, ``snappy``, ``lz4`` or ``zstd``."""
 
     suffix: str = ".orc"
     compression: str = "zlib"
@@ -247,7 +247,7 @@ class _OrcEncoder(FileEncoder):
 
 @dataclass(frozen=True)
 class JsonLinesEncoderFactory(EncoderFactory):
-    """One JSON object a line; values that JSON lacks (dates, decimals, ``NaN``) are written as their texts."""
+    """Files with one JSON object a line; values that JSON lacks (dates, decimals, ``NaN``) are written as their texts."""
 
     suffix: str = ".jsonl"
 

@@ -1,4 +1,4 @@
-"""Parts of files, and how a file is cut into them."""
+"""Ranges of files, and how a file is split into them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pyarrow.fs as pafs
 from tidegate.model.errors import CorruptData
 
 CODECS = {".gz": "gzip", ".gzip": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4", ".xz": "xz"}
-"""By the end of the name, in whatever case: Flink's, but for `.deflate`, and LZ4's frames."""
+"""Compression by a file's suffix, in any case: as in Flink, without `.deflate`, plus LZ4's frames."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """What a split reads. ``start`` and ``end`` are bytes for line formats and row groups for Parquet (end exclusive).
-    ``size_bytes`` is the size of the whole file when the job was submitted."""
+    """A range of a file that a split reads. ``start`` and ``end`` (exclusive) are bytes for line formats and row groups for Parquet. ``size_bytes``:
+    the size of the whole file at submission."""
 
     path: str
     start: int
@@ -25,13 +25,13 @@ class FileRange:
 
 
 def codec_of(path: str) -> str | None:
-    """Returns the name of the compression, if the path's end says one."""
+    """Returns the name of the compression that the path's suffix says; ``None``: none."""
     name = path.lower()
     return next((codec for end, codec in CODECS.items() if name.endswith(end)), None)
 
 
 def byte_ranges(info: pafs.FileInfo, uri: str, range_bytes: int) -> list[FileRange]:
-    """The splits of a file that can be entered anywhere; an empty one is one, too, and so is a compressed one."""
+    """Splits a file that can be read from any byte into ranges; an empty file and a compressed file have one."""
     size = int(info.size)
     if codec_of(uri) is not None:
         return [FileRange(uri, 0, size, size)]
@@ -40,6 +40,6 @@ def byte_ranges(info: pafs.FileInfo, uri: str, range_bytes: int) -> list[FileRan
 
 
 def check_whole(file: pa.NativeFile, part: FileRange) -> None:
-    """Raises ``CorruptData`` for a file that has become shorter."""
+    """Raises ``CorruptData`` for a file that has become shorter since submission."""
     if file.size() < part.size_bytes:
         raise CorruptData(f"{part.path} has {file.size()} bytes, {part.size_bytes} when the job was submitted")

@@ -1,5 +1,4 @@
-"""Paths and URIs of files, for sources and sinks: local paths, ``file://`` and whatever ``pyarrow.fs`` knows
-(``s3://``, ``gs://``, ``hdfs://``)."""
+"""File systems of sources and sinks: local paths, ``file://`` and the schemes of ``pyarrow.fs`` (``s3://``, ``gs://``, ``hdfs://``)."""
 
 from __future__ import annotations
 
@@ -17,11 +16,12 @@ from tidegate.model.storage_errors import kind_of
 
 _MAGIC = re.compile(r"[*?\[]")
 _TOKEN = re.compile(r"\*\*/|\*\*|\*|\?|\[[^/\]]+\]|.", re.DOTALL)
-"""The parts of a pattern: wildcards, sets of characters, and any other character."""
+"""The tokens of a path pattern: wildcards, sets of characters, and any other character."""
 
 
 def resolve(path: str) -> tuple[pafs.FileSystem, str]:
-    """File system and path within it. A plain path is made absolute: the cluster's processes may run elsewhere.
+    """Returns the file system of a path and the path within it. A plain path is made absolute, since the cluster's processes may have another working
+    directory.
 
     Raises ``InvalidJob`` when the URI's scheme is unknown.
     """
@@ -36,12 +36,12 @@ def resolve(path: str) -> tuple[pafs.FileSystem, str]:
 
 
 def absolute(path: str) -> str:
-    """Returns the path as another process, with another working directory, takes it."""
+    """Returns a path that is valid in processes with another working directory."""
     return path if "://" in path else os.path.abspath(path)
 
 
 def is_local(filesystem: pafs.FileSystem) -> bool:
-    """Tells whether paths of this file system are on the machine itself."""
+    """Returns whether the file system is the machine's own."""
     return isinstance(filesystem, pafs.LocalFileSystem)
 
 
@@ -72,15 +72,15 @@ def list_files(path: str, may_be_empty: bool = False) -> list[pafs.FileInfo]:
 
 
 def base_of(inner: str) -> str:
-    """The directory below which a pattern looks: what stands before its first part with ``*``, ``?`` or ``[``; a path without them is
-    its own."""
+    """Returns the directory that a pattern searches: the part before the first component with ``*``, ``?`` or ``[``; a path without them is returned as
+    it is."""
     parts = inner.split("/")
     magic = next((at for at, part in enumerate(parts) if _MAGIC.search(part)), None)
     return inner if magic is None else "/".join(parts[:magic])
 
 
 def _pattern(inner: str) -> Callable[[str], object]:
-    """Matches paths, also of files in a directory that matches. ``*`` and ``?`` stay in a directory, ``**`` does not."""
+    """Compiles a pattern of paths; it also matches files in a matching directory. ``*`` and ``?`` do not match a slash, ``**`` does."""
     text = ""
     for part in _TOKEN.findall(inner.rstrip("/")):
         if part.startswith("["):
@@ -91,7 +91,7 @@ def _pattern(inner: str) -> Callable[[str], object]:
 
 
 def directory_entries(filesystem: pafs.FileSystem, root: str) -> list[pafs.FileInfo]:
-    """What lies in a directory: nothing when it is not there."""
+    """Lists a directory; empty if it does not exist."""
     selector = pafs.FileSelector(root, allow_not_found=True)
     try:
         return list(filesystem.get_file_info(selector))
@@ -105,7 +105,7 @@ def _is_hidden(path: str, root: str) -> bool:
 
 @contextlib.contextmanager
 def storage_errors(doing: str, path: str) -> Iterator[None]:
-    """Turns what the operating system or the object store says into one ``StorageError`` that names the path."""
+    """Converts errors of the operating system or the object store to ``StorageError`` that names the path."""
     try:
         yield
     except (OSError, pa.ArrowInvalid) as error:
@@ -113,13 +113,13 @@ def storage_errors(doing: str, path: str) -> Iterator[None]:
 
 
 def storage_failure(doing: str, path: str, error: Exception) -> StorageError:
-    """Returns what to raise instead of ``error``."""
+    """Returns the ``StorageError`` to raise in place of ``error``."""
     reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
     return kind_of(error)(f"cannot {doing} {path}: {reason}")
 
 
 def sync_file(path: str) -> None:
-    """Make a closed local file durable: pyarrow's local file system never syncs."""
+    """Makes a closed local file durable: pyarrow's local file system never syncs."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -128,5 +128,5 @@ def sync_file(path: str) -> None:
 
 
 def sync_directory(path: str) -> None:
-    """Make the names in a local directory durable."""
+    """Makes the names in a local directory durable."""
     sync_file(path)

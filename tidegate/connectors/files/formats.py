@@ -31,9 +31,9 @@ BLOCK_BYTES = 1 << 20
 """Arrow's default block size of its CSV and JSON readers."""
 PARQUET_BATCH_ROWS = 1 << 16
 _ARROW_SCHEMA = b"ARROW:schema"
-"""In the footer of a file that Arrow wrote: the schema that it was given."""
+"""The key, in the footer of a Parquet file that Arrow wrote, of the schema that it was given."""
 NEAR_BYTES = 1 << 16
-"""A first record is looked for in so many bytes."""
+"""How many bytes are read to find a first record."""
 
 
 class FileFormat(ABC):
@@ -41,15 +41,15 @@ class FileFormat(ABC):
 
     schema: pa.Schema
     ends_anywhere: ClassVar[bool] = False
-    """A range may end at any byte: what begins inside it is read whole."""
+    """Whether a range may end at any byte: a record that begins inside it is read whole."""
 
     def produced_type(self) -> TypeInformation:
-        """Returns the type of the stream: columns with ``schema``."""
+        """Returns the type of the stream: rows with ``schema``."""
         return Types.SCHEMA(self.schema)
 
     def without(self, names: Collection[str]) -> FileFormat | None:
-        """Returns the format of files that lack these columns because their directories have them (``hive``); ``None``
-        for a format whose records are not rows of ``schema`` as it stands."""
+        """Returns the format of files without these columns, which their directories have (``hive``); ``None`` for a format whose records are not rows
+        of ``schema``."""
         return None
 
     @abstractmethod
@@ -61,7 +61,7 @@ class FileFormat(ABC):
         """Yields all blocks of ``part``, from the one at ``start`` (``None``: the first) and ``skip`` rows into it."""
 
     def first_record(self, part: FileRange, start: int | None, skip: int) -> pa.RecordBatch | None:
-        """What ``blocks`` begins with, ``None`` if there is nothing. Reads little more than that where the format allows it."""
+        """Returns the first row of ``blocks``; ``None`` if there is none. Reads little more than that where the format allows it."""
         end = (part.start if start is None else start) + NEAR_BYTES
         near = [replace(part, end=end)] if self.ends_anywhere and not skip and end < part.end else []
         for looked_at in [*near, part]:
@@ -78,7 +78,7 @@ class LineFormat(FileFormat):
     schema: pa.Schema
     header_lines: int = 0
     bad_lines: BadLines | None = None
-    """``None``: one fails the job."""
+    """What is done with bad lines; ``None``: one fails the job."""
 
     def ranges(self, info: pafs.FileInfo, uri: str, range_bytes: int) -> list[FileRange]:
         return byte_ranges(info, uri, range_bytes)
@@ -92,7 +92,7 @@ class LineFormat(FileFormat):
                 skip = 0
 
     def _blocks_of(self, lines: Lines, skip: int, file: RandomAccess) -> Iterator[Block]:
-        """Yields what the lines are, from row ``skip`` on."""
+        """Yields the blocks of some lines, from row ``skip`` on."""
         parse = checked(lambda raw, offset: self._parse(raw, lines.path, offset), lines.path)
         if self.bad_lines is None:
             data = rows_of(lines, parse, line_end, file)
@@ -113,7 +113,7 @@ class LineFormat(FileFormat):
 
 
 def _line_end(file: RandomAccess, offset: int, size: int) -> int:
-    """Offset behind the first line end at or after ``offset``; the file's size if there is none."""
+    """Returns the offset behind the first line end at or after ``offset``; the file's size if there is none."""
     while offset < size:
         piece = file.read_at(min(65536, size - offset), offset)
         if not piece:
@@ -126,7 +126,7 @@ def _line_end(file: RandomAccess, offset: int, size: int) -> int:
 
 
 def read_lines(file: RandomAccess, offset: int, part: FileRange) -> bytes:
-    """Whole lines from ``offset``: about a block of them, none that begins at or behind the range's end."""
+    """Reads whole lines from ``offset``: about a block of them, none that begins at or behind the range's end."""
     limit = min(offset + BLOCK_BYTES, part.end)
     end = _line_end(file, limit - 1, part.size_bytes)
     return bytes(file.read_at(end - offset, offset))
@@ -134,7 +134,7 @@ def read_lines(file: RandomAccess, offset: int, part: FileRange) -> bytes:
 
 @dataclass(frozen=True)
 class TextFormat(LineFormat):
-    """One string a line, without its line end. Column ``value``."""
+    """Text files: one string a line, without its line end, in the column ``value``."""
 
     ends_anywhere = True
     schema: pa.Schema = field(default_factory=lambda: pa.schema([pa.field("value", pa.string())]))
@@ -156,11 +156,11 @@ class TextFormat(LineFormat):
 
 @dataclass(frozen=True)
 class ParquetFormat(FileFormat):
-    """Only the columns of ``schema`` are read. One split a row group."""
+    """Parquet files: only the columns of ``schema`` are read, and each row group is a split."""
 
     schema: pa.Schema
     verifies_checksums: bool = False
-    """Whether the checksums that pages have are compared: a damaged page is ``CorruptData``, also where it could be decoded."""
+    """Whether page checksums are verified: a damaged page raises ``CorruptData`` even if it could be decoded."""
 
     def without(self, names: Collection[str]) -> ParquetFormat | None:
         return replace(self, schema=pa.schema([f for f in self.schema if f.name not in names]))
@@ -190,7 +190,7 @@ class ParquetFormat(FileFormat):
                 raise CorruptData(f"{part.path}, row group {part.start}: {error}") from error
 
     def first_record(self, part: FileRange, start: int | None, skip: int) -> pa.RecordBatch | None:
-        """Some pages of each column, not whole column chunks."""
+        """Returns the first row; reads some pages of each column, not whole column chunks."""
         if start or skip:
             return super().first_record(part, start, skip)
         with _parquet(part.path, NEAR_BYTES, verifies_checksums=self.verifies_checksums) as file:
@@ -207,7 +207,7 @@ class ParquetFormat(FileFormat):
         return list(self.schema.names)
 
     def shaped(self, data: pa.RecordBatch) -> pa.RecordBatch:
-        """Those columns as ``schema`` has them."""
+        """Casts the columns to the types of ``schema``."""
         if not len(self.schema):
             return data  # rows without columns are rows
         columns = [
@@ -217,7 +217,7 @@ class ParquetFormat(FileFormat):
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def _shaped(self, data: pa.RecordBatch, where: str) -> pa.RecordBatch:
-        """Raises ``CorruptData`` or ``SchemaMismatch`` with row, column and value for what cannot be had so."""
+        """Casts columns; raises ``CorruptData`` or ``SchemaMismatch`` with row, column and value if one cannot be cast."""
         try:
             return self.shaped(data)
         except (MemoryError, CorruptData):
@@ -231,7 +231,7 @@ class ParquetFormat(FileFormat):
             raise kind(f"{where}: {f'{found}: ' if found else ''}{said}") from error
 
     def _check_nulls(self, path: str, file: pq.ParquetFile) -> None:
-        """Raises ``SchemaMismatch`` where the footer tells of nulls in a column that has none by the schema."""
+        """Raises ``SchemaMismatch`` if the footer reports nulls in a column that is not nullable."""
         required = {f.name for f in self.schema if not f.nullable}
         for group in range(file.num_row_groups if required else 0):
             row_group = file.metadata.row_group(group)
@@ -244,7 +244,7 @@ class ParquetFormat(FileFormat):
                     )
 
     def check(self, path: str, actual: pa.Schema) -> None:
-        """Raises ``SchemaMismatch``."""
+        """Checks a file's schema against the wanted one. Raises ``SchemaMismatch``."""
         for wanted in self.schema:
             index = actual.get_field_index(wanted.name)
             if index < 0:
@@ -255,14 +255,14 @@ class ParquetFormat(FileFormat):
 
 
 def check_names(schema: pa.Schema) -> None:
-    """Raises ``InvalidJob`` for a name that two columns have."""
+    """Raises ``InvalidJob`` for duplicate column names."""
     twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
     if twice:
         raise InvalidJob(f"the schema has more than one column {', '.join(map(repr, twice))}")
 
 
 def _parquet(uri: str, buffer_bytes: int = 0, *, verifies_checksums: bool = False) -> pq.ParquetFile:
-    """``buffer_bytes``: columns are read in pieces of this size; 0: each chunk of one as a whole."""
+    """Opens a Parquet file. ``buffer_bytes``: the size of pieces in which columns are read; 0: whole column chunks."""
     filesystem, path = resolve(uri)
     try:
         return pq.ParquetFile(
@@ -273,7 +273,7 @@ def _parquet(uri: str, buffer_bytes: int = 0, *, verifies_checksums: bool = Fals
 
 
 def parquet_schema(uri: str) -> pa.Schema:
-    """Schema in the file's footer, without its metadata; columns that were written as seconds or as ``date64`` are that again. Raises
+    """Returns the schema in a file's footer, without metadata; columns that were written as seconds or as ``date64`` have these types again. Raises
     ``InvalidJob``."""
     try:
         with _parquet(uri) as file:
@@ -294,7 +294,7 @@ def _as_written(field: pa.Field, given: pa.Schema) -> pa.Field:
 
 
 def stored_type(kind: pa.DataType) -> pa.DataType:
-    """Returns the type that a column has in a file of Parquet, which has no seconds, and days for ``date64``."""
+    """Returns the type that a Parquet file stores a column as: it has no seconds, and days for ``date64``."""
     if pa.types.is_timestamp(kind) and kind.unit == "s":
         return pa.timestamp("ms", kind.tz)
     if pa.types.is_time32(kind):

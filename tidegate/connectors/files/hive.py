@@ -1,4 +1,4 @@
-"""Columns that stand in the names of directories (``dt=2024-01-01/part.csv``), as Hive, Spark and pyarrow write them.
+"""Columns whose values are in the names of directories (``dt=2024-01-01/part.csv``), as Hive, Spark and pyarrow write them.
 
 The value of a file's directory counts for all its rows, also against a column of that name in the file.
 """
@@ -25,7 +25,7 @@ Values = Mapping[str, str | None]
 
 
 def directory_values(root: str, path: str) -> dict[str, str | None]:
-    """What the directories below ``root``, which ends with a slash, say of the file at ``path``. Raises ``SchemaMismatch``."""
+    """Returns the values in the directory names between ``root``, which ends with a slash, and the file at ``path``. Raises ``SchemaMismatch``."""
     values: dict[str, str | None] = {}
     if not path.startswith(root):  # the root is the file itself
         return values
@@ -44,7 +44,7 @@ def _decoded(text: str, path: str) -> str:
 
 
 def with_fields(schema: pa.Schema, files: Sequence[Values]) -> pa.Schema:
-    """``schema`` and a column for each name, typed as pyarrow infers: int32 if every text is one, string otherwise."""
+    """Adds a column for each name to ``schema``, typed as pyarrow infers: int32 if every text is one, string otherwise."""
     for name in dict.fromkeys(name for values in files for name in values):
         field = pa.field(name, _inferred([values.get(name) for values in files]))
         index = schema.get_field_index(name)
@@ -63,23 +63,23 @@ def _inferred(texts: Sequence[str | None]) -> pa.DataType:
 
 
 def known(file_format: FileFormat, values: Values) -> dict[str, str | None]:
-    """The values whose columns the format's schema has. None when it makes rows of its own."""
+    """Returns the values for columns of the format's schema; empty for a format whose records are not its rows."""
     names = {name: text for name, text in values.items() if name in file_format.schema.names}
     return names if names and file_format.without(names) is not None else {}
 
 
 def stored(file_format: FileFormat, names: Collection[str]) -> FileFormat:
-    """Returns the format of what stands in the files themselves."""
+    """Returns the format of the files' own content, without the columns of directories."""
     return (file_format.without(names) or file_format) if names else file_format
 
 
 def check_values(path: str, values: Values, schema: pa.Schema) -> None:
-    """Raises ``SchemaMismatch`` for a text that is not of its column's type."""
+    """Raises ``SchemaMismatch`` for a text that is not a value of its column's type."""
     _constants(path, schema, values)
 
 
 def blocks(file_format: FileFormat, part: FileRange, values: Values, start: int | None, skip: int) -> Iterator[Block]:
-    """Those of the file, with the columns of its directories."""
+    """Yields the blocks of a file, with the columns of its directories added."""
     schema = file_format.schema
     constants = _constants(part.path, schema, values)
     for block in stored(file_format, values).blocks(part, start, skip):

@@ -1,4 +1,4 @@
-"""Files of JSON, one object a line."""
+"""Files with one JSON object a line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tidegate.model.errors import CorruptData, InvalidJob, SchemaMismatch
 
 @dataclass(frozen=True)
 class JsonLinesFormat(LineFormat):
-    """One JSON object a line; fields that the schema does not name are ignored, missing ones are null."""
+    """Reads one JSON object a line; unknown fields are ignored, missing ones are null."""
 
     def without(self, names: Collection[str]) -> JsonLinesFormat:
         return replace(self, schema=pa.schema([f for f in self.schema if f.name not in names]))
@@ -35,7 +35,7 @@ class JsonLinesFormat(LineFormat):
 
 
 def check_json_columns(schema: pa.Schema) -> None:
-    """Raises ``InvalidJob`` for a column that JSON cannot be read into, and for a name that is there twice."""
+    """Raises ``InvalidJob`` for a column type that JSON cannot be read into, and for duplicate names."""
     check_names(schema)
     for field in schema:
         try:
@@ -45,14 +45,14 @@ def check_json_columns(schema: pa.Schema) -> None:
 
 
 def without_mark(raw: bytes, path: str) -> bytes:
-    """Returns the beginning of a file without its byte order mark. Raises ``CorruptData`` for one of UTF-16."""
+    """Removes the byte order mark at the beginning of a file. Raises ``CorruptData`` for one of UTF-16."""
     if raw[:2] in UTF_16_MARKS:
         raise CorruptData(f"{path} is UTF-16 text; convert it to UTF-8")
     return raw.removeprefix(BOM)
 
 
 def infer_json_schema(uri: str, bad_lines: BadLines | None = None) -> pa.Schema:
-    """Schema from the first block of lines; bad ones among them are left out, unless one fails the job. Raises ``InvalidJob``."""
+    """Infers the schema from the first block of lines; bad lines are skipped, unless one fails the job. Raises ``InvalidJob``."""
     filesystem, path = resolve(uri)
     size = int(filesystem.get_file_info(path).size)
     with open_range(FileRange(uri, 0, size, size)) as (file, inside):

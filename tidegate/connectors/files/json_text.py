@@ -31,7 +31,7 @@ MAX_INFERRED_DEPTH = 100
 """Arrow's form of schemas for the wire, FlatBuffers, refuses types that are some more deep."""
 TOO_DEEP = f"the value is nested more than {MAX_DEPTH} deep"
 _MOST_FLOAT_DIGITS = 308
-"""Every whole number of so many is less than the largest float."""
+"""Every whole number with so many digits is less than the largest float."""
 _FIRST_NULL = re.compile(rb"\s*null")
 _LATER_NULL = re.compile(rb"\}\s*null")
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
@@ -47,8 +47,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=
 
 
 def json_texts(data: pa.RecordBatch) -> list[str]:
-    """Returns an object for each row, a map as an object, too; what JSON lacks is written as text: bytes as base64, dates
-    and decimals as Python shows them."""
+    """Formats each row as a JSON object, and a map as an object too; other types are text: bytes as base64, dates and decimals as Python shows them."""
     return [_text(row) for row in data.to_pylist(maps_as_pydicts="strict")]
 
 
@@ -75,9 +74,8 @@ def _named(value: FieldValue) -> FieldValue:
 
 
 def json_rows(content: bytes, schema: pa.Schema, are_lines: bool) -> pa.RecordBatch:
-    """Returns the objects in ``content`` as rows: fields that the schema does not name are ignored, missing ones are
-    null. ``are_lines``: no object has a line end, so that each can be judged by itself; what else may be too deep (``is_too_deep``) is
-    for the caller to keep away. Raises ``ArrowInvalid``.
+    """Parses JSON objects to rows: unknown fields are ignored, missing ones are null. ``are_lines``: no object contains a line end, so that each can be
+    checked for its depth; otherwise the caller must exclude deep ones (``is_too_deep``). Raises ``ArrowInvalid``.
 
     What Python's reader says counts; Arrow's is given what it reads in the same way."""
     if are_lines and any(map(is_too_deep, _long_lines(content))):
@@ -99,8 +97,8 @@ def json_rows(content: bytes, schema: pa.Schema, are_lines: bool) -> pa.RecordBa
 
 
 def json_schema(lines: bytes) -> pa.Schema:
-    """Returns the fields of the objects in ``lines``, as Arrow infers them, but for whole numbers that int64 does not hold: a column with
-    one is text, which a float would change. Raises ``ArrowInvalid``."""
+    """Infers the fields of JSON objects as Arrow does, except that a column with whole numbers beyond int64 is text, which a float would change. Raises
+    ``ArrowInvalid``."""
     if any(is_too_deep(line, MAX_INFERRED_DEPTH) for line in _long_lines(lines, MAX_INFERRED_DEPTH)):
         raise pa.ArrowInvalid(f"a value is nested more than {MAX_INFERRED_DEPTH} deep, which is too much for a column")
     json_rows(lines, pa.schema([]), are_lines=True)  # Arrow's reader may see them then
@@ -118,7 +116,7 @@ def json_schema(lines: bytes) -> pa.Schema:
 
 
 def is_too_deep(text: bytes, most: int = MAX_DEPTH) -> bool:
-    """Whether its value is nested more than ``most`` deep."""
+    """Returns whether a JSON value is nested more than ``most`` deep."""
     if text.count(b"{") + text.count(b"[") <= most:
         return False
     brackets = np.frombuffer(_STRING.sub(b"", text).translate(None, _NO_BRACKETS), np.uint8)
@@ -126,8 +124,8 @@ def is_too_deep(text: bytes, most: int = MAX_DEPTH) -> bool:
 
 
 def is_safe(content: bytes) -> bool:
-    """Whether Arrow's reader may see it. It ends the process if the first value is ``null``, takes a byte order mark away wherever a block
-    begins, and passes on text that is no UTF-8."""
+    """Returns whether Arrow's reader can parse the content safely. It crashes if the first value is ``null``, removes a byte order mark wherever a
+    block begins, and accepts text that is not UTF-8."""
     if content.startswith(BOM) or _FIRST_NULL.match(content):
         return False
     try:
@@ -137,14 +135,14 @@ def is_safe(content: bytes) -> bool:
 
 
 def _is_doubtful(data: pa.RecordBatch, content: bytes) -> bool:
-    """Whether Arrow may have taken a ``null`` for an object, or made an infinity of a number that is too large."""
+    """Returns whether Arrow may have read ``null`` as an object, or a number that is too large as infinity."""
     if all(column.null_count for column in data.columns) and _LATER_NULL.search(content):
         return True
     return any(map(_has_infinity, data.columns))
 
 
 def _long_lines(content: bytes, depth: int = MAX_DEPTH) -> Iterator[bytes]:
-    """Those that may be nested deeper, which takes two bytes for each level."""
+    """Yields the lines that are long enough to be nested deeper than ``depth``, which takes two bytes a level."""
     begin = 0
     while begin + 2 * depth < len(content):
         end = content.rfind(b"\n", begin, begin + 2 * depth)
@@ -156,7 +154,7 @@ def _long_lines(content: bytes, depth: int = MAX_DEPTH) -> Iterator[bytes]:
 
 
 def _has_infinity(column: pa.Array) -> bool:
-    """It may be the name of one, or a number that is too large."""
+    """Returns whether a column contains an infinity, which may be a number that is too large."""
     if pa.types.is_floating(column.type):
         return pc.any(pc.is_inf(column)).as_py() is True
     if pa.types.is_struct(column.type) or pa.types.is_list(column.type):
@@ -169,7 +167,7 @@ def _has_floats(kind: pa.DataType) -> bool:
 
 
 def _without_loss(kind: pa.DataType, values: Sequence[FieldValue]) -> pa.DataType:
-    """The type, with text in the place of each float that would change ``values``."""
+    """Returns the type with text in place of each float type that would change ``values``."""
     if pa.types.is_floating(kind):
         numbers = [value for value in values if isinstance(value, Number)]
         return pa.string() if changes_as_floats(numbers) else kind
@@ -183,7 +181,7 @@ def _without_loss(kind: pa.DataType, values: Sequence[FieldValue]) -> pa.DataTyp
 
 
 def changes_as_floats(numbers: Sequence[str]) -> bool:
-    """Whether all of them are whole, so that they are no floats, or one is whole and loses digits."""
+    """Returns whether floats would change the numbers: all are whole, or a whole one loses digits."""
     are_whole = [number.lstrip("+-").isdecimal() for number in numbers]
     return bool(are_whole) and (all(are_whole) or any(map(_loses_digits, compress(numbers, are_whole))))
 
@@ -203,8 +201,8 @@ def _table(content: bytes, schema: pa.Schema, are_lines: bool) -> pa.Table:
 
 
 def missing_field(content: bytes | None, fields: Iterable[pa.Field]) -> str | None:
-    """Returns the first of ``fields``, or of the fields of one that is a row, that the object in ``content`` lacks.
-    ``None`` for what is no object, too."""
+    """Returns the first of ``fields``, or of nested rows' fields, that the JSON object in ``content`` lacks; ``None`` if it lacks none or is not an
+    object."""
     try:
         (found,) = json_objects((content or b"").decode())
         return _missing(found, fields)

@@ -1,4 +1,4 @@
-"""Values of JSON as columns, read by Python: of types that Arrow's reader does not know, and in forms that it does not take.
+"""Parsing of JSON values to columns by Python, for types and forms that Arrow's reader does not support.
 
 They are read as by Flink's JSON format (Flink: ``JsonRowDeserializationSchema``): numbers may be between quotes, a text may be any
 value, bytes are base64, dates and times are ISO 8601, an object may be a map. Of fields that an object has twice, the last counts.
@@ -39,11 +39,11 @@ _NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*")
 _FRACTION = re.compile(r"[.,]([0-9]+)")
 _BLANKS = re.compile(r"[ \t\n\r]*")
 _SHOWN_CHARACTERS = 200
-"""Chosen, not measured: of a value in a message."""
+"""How many characters of a value a message shows. Chosen, not measured."""
 _MOST_DIGITS = 76
-"""A decimal256 has so many, and longer whole numbers are in no column; Python reads so many in some microseconds."""
+"""The digits of a decimal256: no column holds longer whole numbers, and Python parses so many in some microseconds."""
 _INFINITE_FROM = {"halffloat": 65520.0, "float": 3.4028235677973366e38}
-"""What IEEE 754 rounds to infinity in a float of 16 and of 32 bits."""
+"""The values from which IEEE 754 rounds to infinity in a float of 16 and of 32 bits."""
 _EPOCH = datetime.datetime(1970, 1, 1)
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _BY_ARROW = (
@@ -53,15 +53,15 @@ _BY_ARROW = (
 
 
 def reads_by_arrow(kind: pa.DataType) -> bool:
-    """Whether Arrow's reader knows the type, and means by it what is written for it."""
+    """Returns whether Arrow's reader supports the type and reads it as it is written."""
     if pa.types.is_list(kind) or pa.types.is_struct(kind):
         return all(reads_by_arrow(kind.field(i).type) for i in range(kind.num_fields))
     return any(is_of(kind) for is_of in _BY_ARROW)
 
 
 def json_batch(content: bytes, schema: pa.Schema) -> pa.RecordBatch:
-    """Returns a row for each object in ``content``, with blanks between them. Raises ``ValueError`` for what is no JSON, and
-    ``ArrowInvalid`` for a value that is none of its column."""
+    """Parses each object in ``content``, with blanks between them, to a row. Raises ``ValueError`` for invalid JSON, and ``ArrowInvalid`` for a value
+    that does not fit its column."""
     objects = json_objects(content.decode())
     if not len(schema):
         return pa.RecordBatch.from_struct_array(pa.array([{}] * len(objects), pa.struct([])))
@@ -69,8 +69,8 @@ def json_batch(content: bytes, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def json_objects(text: str) -> list[dict[str, FieldValue]]:
-    """Returns the objects in ``text``, with blanks between them; their numbers are ``Number``. Raises ``ValueError`` for what is no JSON, and
-    ``ArrowInvalid`` for another value."""
+    """Parses the objects in ``text``, with blanks between them; their numbers are ``Number``. Raises ``ValueError`` for invalid JSON, and
+    ``ArrowInvalid`` for a value that is not an object."""
     found: list[dict[str, FieldValue]] = []
     place = _behind_blanks(text, 0)
     while place < len(text):
@@ -83,7 +83,7 @@ def json_objects(text: str) -> list[dict[str, FieldValue]]:
 
 
 def check_type(field: pa.Field) -> None:
-    """Raises ``ArrowInvalid`` for a column that JSON cannot be read into."""
+    """Raises ``ArrowInvalid`` for a column type that JSON cannot be read into."""
     _reader(field.type)
 
 
@@ -120,13 +120,13 @@ def _misfit(field: pa.Field, row: int, value: FieldValue) -> pa.ArrowInvalid:
 
 
 def _shown(value: FieldValue) -> str:
-    """The beginning, a text between quotes."""
+    """Returns the beginning of a value for messages, with quotes around texts."""
     is_text = isinstance(value, str) and not isinstance(value, Number)
     return (repr(value) if is_text else _text(value))[:_SHOWN_CHARACTERS]
 
 
 def _reader(kind: pa.DataType) -> _Reader:
-    """Returns what reads values that are not null. It raises ``ValueError``."""
+    """Returns the parser of non-null values of a type. It raises ``ValueError``."""
     for is_of, read in _READERS:
         if is_of(kind):
             return read
@@ -200,7 +200,7 @@ def _boolean(value: FieldValue) -> bool:
 
 
 def _text(value: FieldValue) -> str:
-    """Any value as Jackson shows it, but for a number that would not be the same one then: it stays as it stands."""
+    """Formats any value as Jackson does, except that a number which this would change stays as written."""
     if isinstance(value, str) and not isinstance(value, Number):
         return value
     pieces: list[str] = []
@@ -209,7 +209,7 @@ def _text(value: FieldValue) -> str:
 
 
 def _add_text(value: FieldValue, pieces: list[str]) -> None:
-    """One frame of Python's stack for each level."""
+    """Appends the text of a value; recursion takes one Python frame a level."""
     match value:
         case None:
             pieces.append("null")
@@ -267,7 +267,7 @@ def _time_reader(per_second: int) -> _Reader:
 
 
 def _timestamp_reader(per_second: int) -> _Reader:
-    """Instants of any offset are in UTC, and so is a time without one."""
+    """Returns the parser of timestamps: any offset is converted to UTC, and a time without one is in UTC."""
 
     def read(value: FieldValue) -> int:
         text, fraction = _without_fraction(_only_text(value), per_second)
@@ -281,7 +281,7 @@ def _timestamp_reader(per_second: int) -> _Reader:
 
 
 def _without_fraction(text: str, per_second: int) -> tuple[str, int]:
-    """The text without digits of a second behind the point, and these in units. Raises ``ValueError`` when the unit is too coarse."""
+    """Splits a text into the part without the fraction of a second, and the fraction in units. Raises ``ValueError`` if the unit is too coarse."""
     found = _FRACTION.search(text)
     if found is None:
         return text, 0

@@ -1,4 +1,4 @@
-"""Hidden files of another job: whether they may be removed by the job that was started from its checkpoint.
+"""Hidden files of another job: whether the job that was started from its checkpoint may remove them.
 
     .<stem>.<mark>.writer      beside the hidden files of one attempt (``file_sink``), locked as long as that attempt lives
 
@@ -26,10 +26,10 @@ _NUMBERED = re.compile(r"chk-(\d+)")
 
 
 class WriterLock:
-    """Held from the first file of an attempt to its end, however that comes."""
+    """A file lock held from the first file of an attempt to its end, even if the process is killed."""
 
     def __init__(self, path: str) -> None:
-        """Raises ``OSError``."""
+        """Acquires the lock. Raises ``OSError``."""
         self.path = path
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         with contextlib.suppress(OSError):  # no locks on this file system: it will never be taken for gone
@@ -37,7 +37,7 @@ class WriterLock:
             os.write(self._descriptor, socket.gethostname().encode())
 
     def release(self, *, has_files: bool) -> None:
-        """Give the lock back. Its file stays beside hidden files, which a later job may have to remove."""
+        """Releases the lock. Its file stays beside hidden files, which a later job may have to remove."""
         if not has_files:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self.path)
@@ -45,7 +45,7 @@ class WriterLock:
 
 
 def is_gone(path: str) -> bool:
-    """Whether the writer whose lock that is was a process of this machine, and has ended. Without the lock's file that is unknown."""
+    """Returns whether the writer that held a lock ran on this machine and has ended. Unknown, so false, without the lock file."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -60,13 +60,13 @@ def is_gone(path: str) -> bool:
 
 
 def job_of(location: str) -> str:
-    """Returns the job whose checkpoint that is, by the directory in which it was made; empty: it is elsewhere now, or a savepoint."""
+    """Returns the id of the job whose checkpoint that is, by its directory; empty for one that was moved, and for a savepoint."""
     found = _CHECKPOINT.fullmatch(location)
     return found["job"] if found else ""
 
 
 def is_newest(location: str) -> bool:
-    """Whether its job has completed no later checkpoint. A directory that cannot be read does not tell."""
+    """Returns whether the checkpoint's job has completed no later one; false if the directory cannot be read."""
     found = _CHECKPOINT.fullmatch(location)
     if found is None:
         return False

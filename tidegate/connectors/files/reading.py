@@ -1,4 +1,4 @@
-"""Reads splits of files: the rows that the format finds, with the columns of their directories, and one error for whatever a file causes."""
+"""Reading of file splits: the rows of the format, the columns of directories, and one error for whatever a file causes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def first_record(
 
 @contextmanager
 def read_errors(path: str, where: str) -> Iterator[None]:
-    """Raises ``SchemaMismatch`` for whatever the content of a file causes, and ``StorageError`` for what the operating system says."""
+    """Raises ``SchemaMismatch`` for whatever the content of a file causes, and ``StorageError`` for errors of the operating system."""
     try:
         with content_errors(f"{path}, {where}"):
             yield

@@ -1,4 +1,4 @@
-"""Files without content that say to readers that a directory is whole, as ``_SUCCESS`` does (Flink: ``SuccessFileCommitPolicy``)."""
+"""Empty files that mark a directory as complete, such as ``_SUCCESS`` (Flink: ``SuccessFileCommitPolicy``)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidegate.connectors.files.file_system import is_local, resolve, storage_err
 
 
 def write_success_files(path: str, name: str, places: Iterable[str]) -> None:
-    """Writes a file ``name`` to each of these directories, which are given from ``path``. One that is there is written again. Raises ``StorageError``."""
+    """Writes an empty file ``name`` to each of these directories, relative to ``path``; existing ones are written again. Raises ``StorageError``."""
     filesystem, root = resolve(path)
     for place in places:
         directory = f"{root}/{place}" if place else root

@@ -1,1 +1,1 @@
-"""CSV and Avro, as files and as messages."""
+"""CSV, Avro, JSON and Protobuf, as files and as messages."""

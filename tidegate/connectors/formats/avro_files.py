@@ -37,7 +37,7 @@ _BLOCK_RECORDS = 4096
 _PIECE_BYTES = 1 << 16
 _SYNC_BYTES = 16
 _PACKAGES = {"snappy": "cramjam", "zstandard": "backports.zstd", "lz4": "lz4"}
-"""That ``fastavro`` wants for a codec. The others are Python's own."""
+"""The packages that ``fastavro`` needs for a codec. Other codecs are in Python's library."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class AvroSchema:
         self.parsed()
 
     def parsed(self) -> ParsedSchema:
-        """With full names. Raises ``InvalidJob``."""
+        """Parses the schema with full names. Raises ``InvalidJob``."""
         found = parse(self.text)
         try:
             check_defaults(found, Values())
@@ -63,12 +63,12 @@ class AvroSchema:
 
     @staticmethod
     def parse_string(json_schema: str) -> AvroSchema:
-        """Reads a schema from JSON text. Raises ``InvalidJob`` when it is none."""
+        """Makes a schema from JSON text. Raises ``InvalidJob`` when it is invalid."""
         return AvroSchema(json_schema)
 
     @staticmethod
     def parse_file(file_path: str) -> AvroSchema:
-        """Reads a schema from a file, where the program runs. Raises ``InvalidJob``."""
+        """Makes a schema from a file on the client. Raises ``InvalidJob`` when it is invalid."""
         try:
             with open(file_path, encoding="utf-8") as file:
                 return AvroSchema(file.read())
@@ -77,7 +77,7 @@ class AvroSchema:
 
 
 class GenericRecordAvroTypeInfo(PickledBytesTypeInfo):
-    """Dicts that are records of ``schema``; whether they are is found where they are written."""
+    """The type of dicts that are records of ``schema``; records are checked when they are written."""
 
     def __init__(self, schema: AvroSchema) -> None:
         self.schema = schema
@@ -90,24 +90,24 @@ class GenericRecordAvroTypeInfo(PickledBytesTypeInfo):
 
 
 class AvroBlocks(FileFormat):
-    """Records of a schema, the reader's. A batch is some whole blocks of the file, named by the offset of the first."""
+    """Reads Avro files as records of the reader's schema. A block is some whole blocks of the file, named by the offset of the first."""
 
     ends_anywhere = True
     values = Values()
-    """What values of logical types are in records."""
+    """The Python types of logical values in records."""
 
     def __init__(self, reader: ParsedSchema) -> None:
         self._reader = reader
 
     @abstractmethod
     def batch(self, records: list[Record], path: str) -> pa.RecordBatch:
-        """The records as a batch with ``schema``."""
+        """Converts records to a batch with ``schema``."""
 
     def ranges(self, info: pafs.FileInfo, uri: str, range_bytes: int) -> list[FileRange]:
         return byte_ranges(info, uri, range_bytes)
 
     def blocks(self, part: FileRange, start: int | None, skip: int) -> Iterator[Block]:
-        """Raises ``CorruptData`` for what is no Avro file, ``SchemaMismatch`` for one whose schema does not resolve,
+        """Yields blocks. Raises ``CorruptData`` for a file that is not Avro, ``SchemaMismatch`` for one whose schema does not resolve,
         ``ConfigurationError`` for one whose codec is not installed."""
         filesystem, path = resolve(part.path)
         with filesystem.open_input_file(path) as file:
@@ -123,7 +123,7 @@ class AvroBlocks(FileFormat):
                 begin, skip = end, 0
 
     def _open(self, file: pa.NativeFile, path: str) -> Iterator[list[Record]]:
-        """The records of block after block, from wherever the file stands, which is behind the header now."""
+        """Reads the header and returns the records of block after block, from wherever the file is positioned afterwards."""
         fastavro = library()
         try:
             blocks = fastavro.block_reader(file, self._reader.root)
@@ -139,7 +139,7 @@ class AvroBlocks(FileFormat):
 
 
 class AvroFileFormat(AvroBlocks):
-    """Records of ``schema`` as dicts."""
+    """Reads Avro files as records of ``schema``, as dicts."""
 
     def __init__(self, schema: AvroSchema) -> None:
         super().__init__(schema.parsed())
@@ -161,7 +161,7 @@ def _is_installed(package: str) -> bool:
 
 
 def _decoded(blocks: Any, reader: ParsedSchema, values: Values) -> Iterator[list[Record]]:
-    """``blocks``: of ``fastavro``, which only takes them apart: what the reader's schema makes of a record is decided here."""
+    """Decodes blocks to records. ``blocks``: of ``fastavro``, which only splits them; the reader's schema is applied here."""
     array = Resolution(parse(blocks.metadata["avro.schema"], has_written=True), reader, values).array
     read = library().schemaless_reader
     for block in blocks:
@@ -173,7 +173,7 @@ def _decoded(blocks: Any, reader: ParsedSchema, values: Values) -> Iterator[list
 
 
 def _varint(number: int) -> bytes:
-    """How Avro writes a whole number that is not below zero."""
+    """Encodes a whole number of at least zero as Avro does."""
     number *= 2
     found = bytearray()
     while number > 0x7F:
@@ -183,7 +183,7 @@ def _varint(number: int) -> bytes:
 
 
 def _gathered(blocks: Iterator[list[Record]], file: pa.NativeFile, part: FileRange) -> tuple[list[Record], int]:
-    """Returns the records of some whole blocks that begin in the range, and where the next begins."""
+    """Reads some whole blocks that begin in the range; returns their records and the offset of the next block."""
     records: list[Record] = []
     begin = int(file.tell())
     while begin < part.end and len(records) < _BLOCK_RECORDS:
@@ -203,7 +203,7 @@ def _gathered(blocks: Iterator[list[Record]], file: pa.NativeFile, part: FileRan
 
 
 def _first_block(file: pa.NativeFile, part: FileRange) -> int:
-    """Where the first block that begins in the range does, or the range's end. The file stands behind its header."""
+    """Returns the offset of the first block that begins in the range, or the range's end. The file is positioned behind its header."""
     behind_header = int(file.tell())
     if part.start <= behind_header:
         return behind_header
@@ -222,7 +222,7 @@ def _first_block(file: pa.NativeFile, part: FileRange) -> int:
 
 @dataclass(frozen=True)
 class AvroEncoderFactory(EncoderFactory):
-    """Blocks of about 16 kB, not compressed. Records are dicts, or the rows of a stream with named columns."""
+    """Avro files with uncompressed blocks of about 16 kB. Records are dicts, or the rows of a stream with named columns."""
 
     schema: AvroSchema
     suffix: str = ".avro"
@@ -232,7 +232,7 @@ class AvroEncoderFactory(EncoderFactory):
 
 
 class RecordsEncoder(FileEncoder):
-    """Records in blocks. ``schema``: that is in the header; ``written``: that records are written with."""
+    """Writes records in blocks. ``schema``: in the header; ``written``: used to write records."""
 
     def __init__(
         self,
@@ -249,10 +249,10 @@ class RecordsEncoder(FileEncoder):
 
     @abstractmethod
     def records(self, data: pa.RecordBatch) -> list[Record]:
-        """The rows of a batch."""
+        """Converts a batch to records."""
 
     def write(self, data: pa.RecordBatch) -> None:
-        """Raises ``SchemaMismatch`` for what is no record of the schema."""
+        """Writes a batch. Raises ``SchemaMismatch`` for a record that does not fit the schema."""
         for record in self.records(data):
             try:
                 self._writer.write(record)
@@ -274,13 +274,13 @@ class _AvroEncoder(RecordsEncoder):
 
 
 def records_of(data: pa.RecordBatch, stream: pa.Schema) -> list[Record]:
-    """What was pickled, or rows as dicts, of a stream with the columns of ``stream``."""
+    """Converts a batch to records: unpickled objects, or rows as dicts. ``stream``: the stream's columns."""
     if len(stream) == 1 and stream.field(0).metadata == PICKLED_METADATA:
         return decode(PickledBytesTypeInfo(), data)
     return list(rows_as_dicts(data))
 
 
 def rejected(record: Record, error: Exception) -> SchemaMismatch:
-    """What ``fastavro`` says of a record, in one line: its ``ValidationError`` is a list in JSON."""
+    """Returns the error for a record that ``fastavro`` refuses, in one line: its ``ValidationError`` is a JSON list."""
     reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
     return SchemaMismatch(f"not a record of the Avro schema: {reason}: {str(record)[:200]}")

@@ -66,17 +66,17 @@ _PLAIN: dict[str, Callable[[], TypeInformation]] = {
     "fixed": lambda: Types.PRIMITIVE_ARRAY(Types.BYTE()),
 }
 _DIGITS = 38
-"""That a column of decimals has at most."""
+"""The most digits of a decimal column."""
 _DAY_MICROS = 86_400_000_000
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
-"""The years 1 to 9999, which Python's dates have, in days since 1970."""
+"""The years 1 to 9999, the range of Python's dates, in days since 1970."""
 
 
 R = TypeVar("R")
 
 
 def row_type(schema: ParsedSchema) -> TypeInformation:
-    """Returns the row that a record schema stands for. Raises ``InvalidJob`` for what has no type here."""
+    """Returns the row type of a record schema. Raises ``InvalidJob`` for a schema without one."""
     root = schema.resolved(schema.root)
     if not isinstance(root, dict) or root["type"] != "record":
         raise InvalidJob(f"an Avro message is a record with named fields, not {str(schema.root)[:100]}")
@@ -128,7 +128,7 @@ def _of(path: str) -> str:
 
 
 def _decimal_type(schema: AvroType, path: str) -> TypeInformation:
-    """``BIG_DEC`` where it has the digits that the schema allows."""
+    """Returns the type of a decimal: ``BIG_DEC`` where it has enough digits."""
     precision, scale = schema["precision"], schema.get("scale", 0)
     wide = _BIG_DECIMAL.precision - _BIG_DECIMAL.scale
     if scale > _DIGITS:
@@ -142,7 +142,7 @@ _BIG_DECIMAL: pa.Decimal128Type = Types.BIG_DEC().arrow_type()
 
 
 class _ColumnValues(Values):
-    """As columns take them: times as numbers of microseconds, dates of days, uuids as texts. What no column has is ``Unresolved``."""
+    """Logical values as columns hold them: times are numbers of microseconds, dates of days, uuids are texts. Types without a column are ``Unresolved``."""
 
     native = ()
 
@@ -168,7 +168,7 @@ def _bounded(factor: int, least: int, most: int, what: str) -> Convert:
 
 
 def _instants(factor: int) -> Convert:
-    """To microseconds."""
+    """Returns the converter of timestamps to microseconds."""
     return _bounded(
         factor, _FIRST_DAY * _DAY_MICROS, (_LAST_DAY + 1) * _DAY_MICROS, "a time outside of the years 1 to 9999"
     )
@@ -201,36 +201,35 @@ def _fitting_decimal(schema: AvroType) -> Convert:
 
 @dataclass(frozen=True)
 class SchemaText:
-    """A schema as JSON text. ``references``: the schemas whose types it names, each after those that it names itself."""
+    """A schema as JSON text. ``references``: the schemas whose types it uses, each after those that it uses itself."""
 
     text: str
     references: tuple[str, ...] = ()
 
     def parsed(self, *, has_written: bool = False) -> ParsedSchema:
-        """Raises ``InvalidJob``."""
+        """Parses the schema. Raises ``InvalidJob``."""
         return parse(self.text, self.references, has_written=has_written)
 
 
 @dataclass(frozen=True)
 class SchemaRegistry:
-    """Where it is; ``properties`` go to confluent-kafka's ``SchemaRegistryClient`` (``basic.auth.user.info``, ``ssl...``,
+    """The location of a schema registry; ``properties`` are passed to confluent-kafka's ``SchemaRegistryClient`` (``basic.auth.user.info``, ``ssl...``,
     ``max.retries``)."""
 
     url: str
     properties: Mapping[str, object] = field(default_factory=dict)
 
     def __hash__(self) -> int:
-        """A mapping has none."""
         return hash((self.url, *sorted(self.properties)))
 
     def schema(self, schema_id: int) -> SchemaText:
-        """With what it refers to. Raises ``Unreachable``, ``ExternalError``, ``InvalidJob`` for one that is not of Avro."""
+        """Returns a schema by id, with its references. Raises ``Unreachable``, ``ExternalError``, and ``InvalidJob`` for one that is not Avro."""
         return self._whole(
             self._asked(f"read schema {schema_id}", lambda client: client.get_schema(schema_id)), f"schema {schema_id}"
         )
 
     def latest(self, subject: str) -> SchemaText:
-        """Returns the latest schema of a subject, with what it refers to."""
+        """Returns the latest schema of a subject, with its references."""
 
         def ask(client: SchemaRegistryClient) -> Schema:
             client.clear_latest_caches()  # type: ignore[no-untyped-call]
@@ -244,7 +243,7 @@ class SchemaRegistry:
         return SchemaText(str(schema.schema_str), tuple(found.values()))
 
     def _refer(self, schema: Schema, found: dict[tuple[str, int], str], name: str) -> None:
-        """Puts what a schema refers to into ``found``, each behind what it refers to itself."""
+        """Adds the schemas that a schema refers to to ``found``, each after those that it refers to itself."""
         if schema.schema_type not in (None, "AVRO"):
             raise InvalidJob(f"{name} in the schema registry at {self.url} is of {schema.schema_type}, not of Avro")
         for one in schema.references or ():
@@ -260,7 +259,7 @@ class SchemaRegistry:
         return self._asked(doing, lambda client: client.get_version(subject, version).schema)
 
     def register(self, subject: str, schema: str) -> int:
-        """Returns the schema's id; the same schema has the same."""
+        """Registers a schema and returns its id; the same schema always has the same."""
         from confluent_kafka.schema_registry import Schema
 
         wanted = Schema(schema, "AVRO")
@@ -286,15 +285,15 @@ class SchemaRegistry:
 
 @lru_cache(maxsize=64)
 def _client(registry: SchemaRegistry) -> SchemaRegistryClient:
-    """One for the process: to make it reads the certificates of the system, which takes a tenth of a second."""
+    """Returns the process's client of a registry; making one takes a tenth of a second, since it reads the system's certificates."""
     from confluent_kafka.schema_registry import SchemaRegistryClient
 
     return SchemaRegistryClient({"url": registry.url, **registry.properties})
 
 
 class RecordReading:
-    """Reads messages as records of a schema, values as ``values`` has them; made where it is used, since it is not pickled. ``ignores_rest``: whatever is
-    behind a record."""
+    """Decodes messages to records of a schema, with logical values as in ``values``; made where it is used, since it is not pickled. ``ignores_rest``:
+    accepts bytes behind a record."""
 
     def __init__(
         self, registry: SchemaRegistry | None, schema: SchemaText, values: Values, *, ignores_rest: bool = False
@@ -307,7 +306,7 @@ class RecordReading:
         self._by_id: dict[int, AvroType] = {}
 
     def records(self, messages: Sequence[bytes]) -> list[Record]:
-        """One for each message. Raises ``PoisonRecord``."""
+        """Decodes each message to a record. Raises ``PoisonRecord``."""
         read = library().schemaless_reader
         schema = self._plain
         found: list[Record] = []
@@ -330,7 +329,7 @@ class RecordReading:
         return Resolution(writer.parsed(has_written=True), self._own, self._values).schema
 
     def _of_id(self, schema_id: int, index: int) -> AvroType:
-        """Returns what messages are read with that were written with a schema of the registry. Raises ``PoisonRecord`` where that is none of Avro."""
+        """Returns the resolved schema for messages written with a schema of the registry. Raises ``PoisonRecord`` if that one is not Avro."""
         found = self._by_id.get(schema_id)
         if found is None:
             assert self._registry is not None
@@ -342,7 +341,7 @@ class RecordReading:
 
 
 class _Reading(RecordReading):
-    """``type``: of the rows that messages are."""
+    """Decodes messages to rows. ``type``: of the rows."""
 
     def __init__(self, registry: SchemaRegistry | None, schema: SchemaText) -> None:
         super().__init__(registry, schema, _ColumnValues())
@@ -351,7 +350,7 @@ class _Reading(RecordReading):
 
 @dataclass(frozen=True)
 class AvroRows(DeserializationSchema):
-    """``schema`` is the reader's, as JSON text; ``references`` the schemas that it names."""
+    """Decodes Avro messages to rows. ``schema``: the reader's, as JSON text; ``references``: the schemas whose types it uses."""
 
     schema: str
     registry: SchemaRegistry | None = None
@@ -377,7 +376,7 @@ class AvroRows(DeserializationSchema):
 
 @dataclass(frozen=True)
 class AvroMessages(SerializationSchema):
-    """Rows as Avro; with a registry the schema is registered under ``subject`` at the first write."""
+    """Encodes rows as Avro messages; with a registry the schema is registered under ``subject`` at the first write."""
 
     schema: str
     registry: SchemaRegistry | None = None
@@ -392,7 +391,7 @@ class AvroMessages(SerializationSchema):
 
 
 def message_header(owner: AvroMessages) -> bytes:
-    """What stands in front of each record: with a registry, the id of the schema."""
+    """Returns the bytes before each record: with a registry, the id of the schema."""
     if owner.registry is None:
         return b""
     return _HEADER.pack(0, _id_of(owner.registry, owner.subject, owner.schema))
@@ -414,7 +413,7 @@ def record_messages(records: Iterable[Record], schema: ParsedSchema, header: byt
 
 
 def _in_order(data: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
-    """Columns of a columnar stream go by name. Raises ``UserError`` when they have others."""
+    """Orders the columns of a columnar stream by the names of the record's fields. Raises ``UserError`` when the stream has others."""
     if sorted(names) != sorted(data.schema.names):
         raise UserError(f"the Avro schema has the fields {names}, the stream the columns {data.schema.names}")
     return data.select(names)
@@ -484,7 +483,7 @@ def _schema_id(header: bytes, index: int) -> int:
 
 
 def _as_batch(rows: Sequence[Mapping[str, FieldValue]], schema: pa.Schema) -> pa.RecordBatch:
-    """Raises ``PoisonRecord`` for the first row that has a value which its column cannot hold."""
+    """Converts records to a batch. Raises ``PoisonRecord`` for the first row with a value that its column cannot hold."""
     try:
         return _columns(rows, schema)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -517,7 +516,7 @@ def _short(value: FieldValue) -> FieldValue:
 
 
 def checked_schema(schema: str | None, registry: SchemaRegistry | None, subject: str) -> SchemaText:
-    """Returns the schema given, or the subject's latest. Raises ``InvalidJob``, ``Unreachable``."""
+    """Returns the given schema, or the subject's latest. Raises ``InvalidJob``, ``Unreachable``."""
     library()
     if schema is None:
         if registry is None or not subject:

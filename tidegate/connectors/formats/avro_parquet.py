@@ -30,7 +30,7 @@ from tidegate.model.values import FieldValue, Record
 from tidegate.records.record_codec import encode
 
 _AVRO_SCHEMA = b"parquet.avro.schema"
-"""In the file's footer, as Parquet's own library for Avro has it."""
+"""The key of the Avro schema in the footer, as in Parquet's own Avro library."""
 
 
 def _same(value: FieldValue) -> FieldValue:
@@ -38,13 +38,13 @@ def _same(value: FieldValue) -> FieldValue:
 
 
 def _text(value: FieldValue) -> FieldValue:
-    """Parquet's own ENUM comes as bytes."""
+    """Decodes a text; Parquet's own ENUM is read as bytes."""
     return value.decode() if isinstance(value, bytes) else value
 
 
 @dataclass(frozen=True)
 class _Column:
-    """Values of one Avro type in a file. ``to_file`` and ``from_file`` take what is not null."""
+    """The mapping of an Avro type to a Parquet column. ``to_file`` and ``from_file`` convert non-null values."""
 
     kind: pa.DataType
     to_file: Callable[[FieldValue], FieldValue] = _same
@@ -81,7 +81,7 @@ class _Field:
     column: _Column | None
     nullable: bool
     default: Callable[[], FieldValue] | None
-    """Makes the value of the field where there is none; ``None`` when it has no default."""
+    """Returns the field's default value; ``None`` when it has no default."""
 
     def arrow(self) -> pa.Field:
         assert self.column is not None
@@ -196,7 +196,7 @@ def _union(branches: Sequence[FieldValue]) -> _Column | None:
 
 
 def _fields_of(schema: AvroSchema) -> list[_Field]:
-    """With named types in place. Raises ``InvalidJob`` for what has no columns."""
+    """Returns the fields of a record schema, with named types expanded. Raises ``InvalidJob`` for a type without a column."""
     parsed = library().schema.expand_schema(schema.parsed().root)
     if not isinstance(parsed, dict) or parsed.get("type") != "record":
         raise InvalidJob(f"files of Parquet have Avro records, not {str(schema)[:100]}")
@@ -206,8 +206,8 @@ def _fields_of(schema: AvroSchema) -> list[_Field]:
 
 
 def _read_type(actual: pa.DataType, wanted: pa.DataType) -> pa.DataType:
-    """Returns the type that a file's column is read as: where its number is of one logical type in the file and of another, or of none, at
-    the reader, the reader's, as in Avro itself. ``wanted``: of the reader's schema."""
+    """Returns the type to read a file's column as: the reader's, ``wanted``, where file and reader have different logical types of the same number, as
+    in Avro itself."""
     types = pa.types
     if types.is_struct(actual) and types.is_struct(wanted):
         known = {one.name: one.type for one in wanted}
@@ -229,7 +229,7 @@ def _read_type(actual: pa.DataType, wanted: pa.DataType) -> pa.DataType:
 
 
 class AvroParquetFormat(ParquetFormat):
-    """Reads the columns that the reader's ``schema`` names; one that a file has not is the field's default, or null."""
+    """Reads Parquet files as Avro records with the fields of the reader's ``schema``; a field that a file lacks has its default, or is null."""
 
     def __init__(self, schema: AvroSchema) -> None:
         self._type = GenericRecordAvroTypeInfo(schema)
@@ -240,7 +240,7 @@ class AvroParquetFormat(ParquetFormat):
         return self._type
 
     def without(self, names: Collection[str]) -> None:
-        """Records have the fields of the Avro schema, and all of them are in the file."""
+        """Returns ``None``: records have the fields of the Avro schema, all of which are in the file."""
         return
 
     def check(self, path: str, actual: pa.Schema) -> None:
@@ -264,7 +264,7 @@ class AvroParquetFormat(ParquetFormat):
 
 @dataclass(frozen=True)
 class AvroParquetEncoderFactory(EncoderFactory):
-    """Records are dicts, or the rows of a stream with named columns."""
+    """Parquet files of Avro records, which are dicts or the rows of a stream with named columns."""
 
     schema: AvroSchema
     suffix: str = ".parquet"
@@ -282,7 +282,7 @@ class _AvroParquetEncoder(FileEncoder):
         self._inner = ParquetEncoderFactory().open(file, self._schema)
 
     def write(self, data: pa.RecordBatch) -> None:
-        """Raises ``SchemaMismatch`` for what is no record of the schema."""
+        """Writes a batch. Raises ``SchemaMismatch`` for a record that does not fit the schema."""
         records = records_of(data, self._stream)
         for record in records:
             try:

@@ -1,4 +1,4 @@
-"""How a value that was written with one Avro schema is read with another: the specification's resolution, decided once per pair of schemas.
+"""Avro schema resolution: how a value that was written with one schema is read with another, decided once per pair of schemas.
 
     writer, reader ─▶ Resolution.schema ─▶ fastavro: the writer's layout, in which each place that differs has a function of its value
 
@@ -36,26 +36,26 @@ _PER_SECOND = {"millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}
 _MOST = {"int": 2**31 - 1, "long": 2**63 - 1}
 _OURS = "tidegate"
 _UNREAD = "\0"
-"""The name of every field that the reader does not have."""
+"""The name given to every field that the reader does not have."""
 EXACT = Context(prec=1_000)
 
 
 class Unresolved(Exception):
-    """A value that the reader's schema does not take. The text names its place."""
+    """A value cannot be read with the reader's schema. The message names its place."""
 
 
 _NATIVE = ("date", "timestamp-millis", "timestamp-micros", "local-timestamp-millis", "local-timestamp-micros")
-"""Logical types that ``fastavro`` itself reads as ``Values`` does."""
+"""Logical types that ``fastavro`` itself decodes as ``Values`` does."""
 
 
 class Values:
-    """What values of logical types are in Python: those of ``fastavro``."""
+    """Conversion of logical types to Python values, as ``fastavro`` has them."""
 
     native: tuple[str, ...] = _NATIVE
-    """The logical types that are left to ``fastavro``."""
+    """The logical types that ``fastavro`` decodes itself."""
 
     def logical(self, schema: AvroType) -> Convert | None:
-        """Returns what makes a value of its logical type of a number, bytes or a text; nothing where there is none to make."""
+        """Returns the converter of a logical type from its number, bytes or text; ``None`` where none is needed."""
         match logical_type(schema):
             case "decimal":
                 return decimal_of(schema.get("scale", 0))
@@ -68,7 +68,7 @@ class Values:
 
 
 def decimal_of(scale: int) -> Convert:
-    """Returns what makes a decimal of its bytes; of any number of digits."""
+    """Returns the converter of bytes to decimals with this scale, of any number of digits."""
     return lambda data: Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale, EXACT)
 
 
@@ -95,7 +95,7 @@ _OBJECTS: dict[str, Convert] = {
 
 
 def _register() -> None:
-    """Makes ``fastavro`` call the functions of the places that have one; under a name that is not Avro's."""
+    """Registers a logical type with ``fastavro``, under a name that is not Avro's, by which it calls our converters."""
     readers = library().read.LOGICAL_READERS
     kinds = ("null", "boolean", "int", "long", "float", "double", "bytes", "string", "fixed", "array", "map", "record")
     for kind in kinds:
@@ -115,13 +115,13 @@ def _with(place: AvroType, convert: Convert | None) -> AvroType:
 
 @dataclass
 class Resolution:
-    """``schema`` is what ``fastavro`` reads with, without a reader's schema."""
+    """The resolution of a writer's schema with a reader's. ``schema``: what ``fastavro`` decodes with, without a reader's schema."""
 
     writer: ParsedSchema
     reader: ParsedSchema
     values: Values = field(default_factory=Values)
     trials: frozenset[tuple[str, str]] = frozenset()
-    """Records that are being compared by their shape, around this one."""
+    """Pairs of records whose shapes are being compared further up in the recursion."""
 
     def __post_init__(self) -> None:
         _register()
@@ -135,7 +135,7 @@ class Resolution:
         """It reads values that stand one after another, as in blocks of files."""
 
     def _whole(self, root: AvroType) -> AvroType:
-        """As an object: what is none stands alone in a record, which has no bytes of its own."""
+        """Wraps a root schema that is not an object in a record, which adds no bytes."""
         if isinstance(root, dict):
             return root
         if isinstance(root, str) and root in self._named:
@@ -144,7 +144,7 @@ class Resolution:
         return _with(around, lambda record: record["value"])
 
     def _place(self, writer: AvroType, reader: AvroType, path: str) -> AvroType:
-        """Returns what a value is read with; where it has no place at the reader, with a function that says so."""
+        """Returns the schema to decode a value with; if the reader cannot take it, one whose converter raises."""
         if isinstance(writer, list):
             return [self._place(branch, reader, path) for branch in writer]
         written = self.writer.resolved(writer)
@@ -217,7 +217,7 @@ class Resolution:
         return default_of(self.reader, one["type"], one["default"], self.values, f"{path}.{one['name']}".lstrip("."))
 
     def _unread(self, writer: AvroType) -> AvroType:
-        """The layout only."""
+        """Returns a schema that skips a value: its layout only."""
         if isinstance(writer, list):
             return [self._unread(branch) for branch in writer]
         written = self.writer.resolved(writer)
@@ -243,7 +243,7 @@ class Resolution:
                 return kind
 
     def _branch(self, written: AvroType, union: AvroType, path: str) -> AvroType:
-        """Returns the branch of the reader's union: the first of the same type and name, then of the same shape, then a wider one."""
+        """Returns the branch of the reader's union for a value: the first of the same type and name, then of the same shape, then a wider one."""
         branches = [self.reader.resolved(branch) for branch in union]
         alike = [branch for branch in branches if branch["type"] == written["type"]]
         if "name" in written:
@@ -269,7 +269,7 @@ class Resolution:
 
 
 def _matched(written: AvroType, wanted: AvroType) -> tuple[dict[str, AvroType], list[AvroType]]:
-    """Returns the reader's field of each of the writer's that has one, by name or else by alias, and the reader's others."""
+    """Returns the reader's field for each of the writer's that has one, by name or alias, and the reader's other fields."""
     names = {one["name"] for one in written["fields"]}
     found: dict[str, AvroType] = {}
     missing = []
@@ -283,7 +283,7 @@ def _matched(written: AvroType, wanted: AvroType) -> tuple[dict[str, AvroType], 
 
 
 def _same_name(written: AvroType, wanted: AvroType) -> bool:
-    """Without their namespaces, as the specification compares them, or by an alias."""
+    """Compares names without their namespaces, as the specification does, or by an alias."""
     bare = written["name"].rpartition(".")[2]
     space = wanted["name"].rpartition(".")[0]
     aliases = [alias if "." in alias or not space else f"{space}.{alias}" for alias in wanted.get("aliases", ())]
@@ -317,7 +317,7 @@ def _promotion(kind: str, other: str) -> Convert | None:
 
 
 def _rescaling(written: AvroType, wanted: AvroType) -> Convert | None:
-    """To the reader's unit of time, cut off, or scale."""
+    """Returns the converter to the reader's unit of time, truncating, or to its decimal scale; ``None`` if they are equal."""
     if logical_type(written) == logical_type(wanted) == "decimal":
         return _decimal_rescaling(written.get("scale", 0), wanted.get("scale", 0), wanted["precision"])
     family, _, unit = logical_type(written).rpartition("-")
@@ -331,7 +331,7 @@ def _rescaling(written: AvroType, wanted: AvroType) -> Convert | None:
 
 
 def _decimal_rescaling(scale: int, wanted: int, precision: int) -> Convert | None:
-    """From bytes to bytes. Digits are not lost."""
+    """Returns the converter of decimal bytes to another scale, which refuses to lose digits."""
     if scale == wanted:
         return None
 
@@ -348,7 +348,7 @@ def _decimal_rescaling(scale: int, wanted: int, precision: int) -> Convert | Non
 
 
 def _chained(steps: list[Convert], path: str) -> Convert | None:
-    """One after the other. What a step cannot convert names its place."""
+    """Chains converters. An error of a step is raised with its place."""
     if not steps:
         return None
 
@@ -379,7 +379,7 @@ def _shaping(unread: bool, defaults: list[tuple[str, Callable[[], FieldValue]]])
 def default_of(
     schema: ParsedSchema, kind: AvroType, default: FieldValue, values: Values, path: str
 ) -> Callable[[], FieldValue]:
-    """Returns what makes the value that a field's default stands for; each time its own. Raises ``Unresolved`` for one that is none."""
+    """Returns a function that makes a field's default value, a new one each time. Raises ``Unresolved`` for an invalid default."""
     found = _default(schema, kind, default, values, path)
     if not isinstance(found, (list, dict)):
         return lambda: found
@@ -387,8 +387,8 @@ def default_of(
 
 
 def _default(schema: ParsedSchema, kind: AvroType, default: FieldValue, values: Values, path: str) -> FieldValue:
-    """Bytes are texts of Latin-1, a record's fields that are left out have their own defaults, and a union's is of the first branch that
-    takes it (1.12; before, of the first)."""
+    """Converts a default from JSON: bytes are Latin-1 text, missing fields of a record have their own defaults, and a union's default is of the first
+    branch that accepts it (Avro 1.12; before, of the first branch)."""
     if isinstance(kind, list):
         for branch in kind:
             try:
@@ -427,7 +427,7 @@ def _default(schema: ParsedSchema, kind: AvroType, default: FieldValue, values: 
 
 
 def check_defaults(schema: ParsedSchema, values: Values) -> None:
-    """Raises ``Unresolved`` that names a default which is no value of its field."""
+    """Raises ``Unresolved`` that names a default which does not fit its field."""
     for record in schema.named.values():
         for one in record.get("fields", ()):
             if "default" in one:
@@ -435,14 +435,14 @@ def check_defaults(schema: ParsedSchema, values: Values) -> None:
 
 
 class _Encoded(Values):
-    """What is written of them: numbers, bytes and texts."""
+    """Logical values as they are encoded: numbers, bytes and texts."""
 
     def logical(self, schema: AvroType) -> Convert | None:
         return None
 
 
 def with_values(schema: ParsedSchema) -> ParsedSchema:
-    """Returns the schema as ``fastavro`` fills in fields that a record does not have: with values as defaults, where JSON has texts."""
+    """Returns the schema with defaults converted from JSON to values, which ``fastavro`` uses for fields that a record lacks."""
     named = copy.deepcopy(schema.named)
     root = schema.root
     if isinstance(root, dict):

@@ -1,4 +1,4 @@
-"""Avro schemas: as JSON says them, and checked, with full names.
+"""Avro schemas: parsing and checking of JSON text, with full names.
 
 A type of a schema is a name (of a primitive or a named type), a list (a union), or an object with ``type``. Once checked, names are full
 and the named types stand in a table. A logical type that does not fit what it annotates is none, as the specification has it.
@@ -32,11 +32,11 @@ _BASES: dict[str, tuple[str, ...]] = {
     "uuid": ("string", "fixed"),
 }
 _UUID_BYTES = 16
-"""The specification has uuids in fixed types of this size only."""
+"""The size of fixed types that can be uuids, by the specification."""
 
 
 def library() -> Any:
-    """``fastavro``. Raises ``InvalidJob`` when it is not installed."""
+    """Imports ``fastavro``. Raises ``InvalidJob`` when it is not installed."""
     try:
         import fastavro
     except ImportError as error:
@@ -46,21 +46,21 @@ def library() -> Any:
 
 @dataclass(frozen=True)
 class ParsedSchema:
-    """``named``: each named type by its full name."""
+    """A checked schema. ``named``: each named type by its full name."""
 
     root: AvroType
     named: dict[str, AvroType]
 
     def resolved(self, schema: AvroType) -> AvroType:
-        """Returns the definition of a named type; a primitive as an object; a union as it is."""
+        """Returns the definition of a named type, a primitive type as an object, or a union unchanged."""
         if isinstance(schema, str):
             return self.named.get(schema, {"type": schema})
         return schema
 
 
 def parse(text: str, references: Sequence[str] = (), *, has_written: bool = False) -> ParsedSchema:
-    """Checks a schema. ``references``: schemas whose types it names, each after those that it names itself. ``has_written``: it is only
-    to read what was written with it, whatever its defaults. Raises ``InvalidJob``."""
+    """Parses and checks a schema. ``references``: schemas whose types it uses, each after those that it uses itself. ``has_written``: it is only used
+    to read what was written with it, so defaults are not checked. Raises ``InvalidJob``."""
     try:
         known: dict[str, AvroType] = {}
         for one in references:
@@ -71,7 +71,7 @@ def parse(text: str, references: Sequence[str] = (), *, has_written: bool = Fals
 
 
 def _parse(schema: AvroType, named: dict[str, AvroType]) -> AvroType:
-    """A name without a namespace that is none of its own namespace is of the null namespace, as in Avro Java."""
+    """Parses a schema by ``fastavro``; a name that its own namespace lacks is looked up in the null namespace, as in Avro Java."""
     fastavro = library()
     while True:
         trial = dict(named)
@@ -88,7 +88,7 @@ def _parse(schema: AvroType, named: dict[str, AvroType]) -> AvroType:
 
 
 def _plain(schema: AvroType, has_written: bool) -> AvroType:
-    """Without logical types that do not fit, and without objects around a mere name: ``fastavro`` refuses both."""
+    """Removes logical types that do not fit and objects around a mere name, both of which ``fastavro`` refuses."""
     match schema:
         case list():
             return [_plain(one, has_written) for one in schema]
@@ -123,7 +123,7 @@ _TYPES = frozenset(
 
 
 def logical_type(schema: AvroType) -> str:
-    """Returns the logical type of a schema; the empty text when it has none, or one that does not fit, or is not known."""
+    """Returns the logical type of a schema; empty when it has none, or one that is unknown or does not fit."""
     name = schema.get("logicalType") if isinstance(schema, dict) else None
     if not isinstance(name, str) or schema["type"] not in _BASES.get(name, ()):
         return ""

@@ -1,5 +1,5 @@
-"""One cell of CSV as a value of its type and back, as Flink does by way of Jackson (Flink: ``CsvToRowDataConverters``,
-``RowDataToCsvConverters``, and PyFlink's ``CsvRowDeserializationSchema``, ``CsvRowSerializationSchema``).
+"""Conversion of single CSV cells to values and back, as Flink does with Jackson (Flink: ``CsvToRowDataConverters``, ``RowDataToCsvConverters``, and
+PyFlink's ``CsvRowDeserializationSchema``, ``CsvRowSerializationSchema``).
 
 Numbers and booleans may have blanks around them; what is not ``true`` is false. A list, or a row within a row, is one cell, its
 elements between separators. Bytes are base64, times are written as ``java.sql`` writes them.
@@ -60,8 +60,8 @@ _DIGITS = Context(prec=76, rounding=ROUND_HALF_UP)
 
 @dataclass(frozen=True)
 class CsvColumn:
-    """``separator`` stands between the elements of a list; ``decimals`` are the digits of a DECIMAL and how many of them are
-    behind the point, to which values are rounded half up, or ``None``, as they are."""
+    """A column of a CSV file. ``separator``: between the elements of a list; ``decimals``: precision and scale of a DECIMAL, to which values are
+    rounded half up; ``None``: unchanged."""
 
     name: str
     kind: TypeInformation
@@ -70,12 +70,12 @@ class CsvColumn:
 
     @property
     def is_bare(self) -> bool:
-        """Numbers and booleans are never between quotes."""
+        """Returns whether cells are never quoted, as numbers and booleans are not."""
         return isinstance(self.kind, BasicTypeInfo) and self.kind.basic_type in _BARE
 
 
 def kind_of(arrow: pa.DataType) -> TypeInformation:
-    """How a column of a columnar stream is written; what CSV has no form for, as Python's text."""
+    """Returns the type as which a column of a columnar stream is written; types without a CSV form are written as Python's text."""
     for is_of, kind in _KINDS:
         if is_of(arrow):
             return kind
@@ -83,8 +83,7 @@ def kind_of(arrow: pa.DataType) -> TypeInformation:
 
 
 def reader_of(column: CsvColumn, null_value: str | None) -> Reader:
-    """Text to value. What it gives raises ``ValueError`` for a text that is none of its type; itself ``InvalidJob`` for a type
-    that CSV cannot hold."""
+    """Returns the parser of a column's cells, which raises ``ValueError`` for an invalid text. Raises ``InvalidJob`` for a type that CSV cannot hold."""
     inner = _reader(column.kind, column, null_value)
     if null_value is None:
         return inner
@@ -92,7 +91,7 @@ def reader_of(column: CsvColumn, null_value: str | None) -> Reader:
 
 
 def writer_of(column: CsvColumn, null_text: str) -> Writer:
-    """Value to text, before quotes. Raises ``InvalidJob`` likewise."""
+    """Returns the formatter of a column's cells, without quotes. Raises ``InvalidJob`` for a type that CSV cannot hold."""
     inner = _writer(column.kind, column, null_text)
     return lambda value: null_text if value is None else inner(value)
 
@@ -148,7 +147,7 @@ def _floating(text: str) -> float:
 
 
 def _instant(text: str) -> Instant:
-    """Always in UTC, as Flink reads it."""
+    """Parses an instant; always in UTC, as in Flink."""
     since = datetime.datetime.fromisoformat(text).replace(tzinfo=None) - _EPOCH
     return Instant(since.days * 86400 + since.seconds, since.microseconds * 1000)
 
@@ -164,7 +163,7 @@ def _decimal_reader(column: CsvColumn) -> Reader:
 
 
 def rounded(value: Decimal, decimals: tuple[int, int] | None) -> Decimal | None:
-    """To the digits of a DECIMAL, half up; ``None`` when it has more before the point (Flink: ``DecimalData.fromBigDecimal``)."""
+    """Rounds to the scale of a DECIMAL, half up; ``None`` if it has too many digits before the point (Flink: ``DecimalData.fromBigDecimal``)."""
     if decimals is None:
         return value
     precision, scale = decimals
@@ -219,7 +218,7 @@ def _basic_writer(basic: BasicType, column: CsvColumn) -> Writer:
 
 
 def _instant_text(value: Instant) -> str:
-    """With as many digits of a second as it has."""
+    """Formats an instant with as many fractional digits as it has."""
     moment = _EPOCH + datetime.timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
     fraction = f".{moment.microsecond:06d}".rstrip("0").rstrip(".")
     return f"{moment.isoformat(sep=' ', timespec='seconds')}{fraction}Z"

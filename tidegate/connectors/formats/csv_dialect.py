@@ -1,6 +1,5 @@
-"""Where cells of CSV begin and end, as Jackson reads and writes them (``com.fasterxml.jackson.dataformat.csv``): one dialect for
-files (``CsvReaderFormat``, ``CsvBulkWriters``) and messages (``CsvRowDeserializationSchema``, ``CsvRowSerializationSchema``).
-"""
+"""The dialect of CSV that Jackson reads and writes (``com.fasterxml.jackson.dataformat.csv``): one for files (``CsvReaderFormat``, ``CsvBulkWriters``)
+and messages (``CsvRowDeserializationSchema``, ``CsvRowSerializationSchema``)."""
 
 from __future__ import annotations
 
@@ -11,16 +10,16 @@ from functools import cached_property
 from typing import Any
 
 _LONGEST_UNLOOKED = 24
-"""Jackson's `CsvGenerator` quotes longer cells without looking, so Flink's files have them quoted."""
+"""Jackson's `CsvGenerator` quotes longer cells without checking them, so Flink's files have them quoted."""
 _LONGEST_CELL = (1 << 31) - 1
-"""Java's int: what a cell may have in Flink."""
+"""The largest length of a cell in Flink: Java's int."""
 csv.field_size_limit(_LONGEST_CELL)  # of the whole process; Python's own is 128 KiB
 
 
 @dataclass(frozen=True)
 class CsvDialect:
-    """``quote_char`` and ``escape_char`` may be none. A quote inside quotes is doubled. ``null_value`` is what a cell without value
-    is read from (``None``: from nothing) and written as (``None``: as nothing)."""
+    """The characters of a CSV dialect. ``quote_char`` and ``escape_char`` may be ``None``. A quote inside quotes is doubled. ``null_value``: the text
+    of null; ``None``: null is written as an empty cell and never read."""
 
     column_separator: str = ","
     quote_char: str | None = '"'
@@ -30,7 +29,7 @@ class CsvDialect:
     line_separator: str = "\n"
 
     def records(self, lines: Iterable[str]) -> Iterator[list[str]]:
-        """Yields the cells of each record; an empty line is one empty cell. Raises ``csv.Error`` when it is read."""
+        """Yields the cells of each record; an empty line has one empty cell. Iterating raises ``csv.Error``."""
         options: dict[str, Any] = {"delimiter": self.column_separator, "escapechar": self.escape_char}
         if self.quote_char is None:
             options["quoting"] = csv.QUOTE_NONE
@@ -40,7 +39,7 @@ class CsvDialect:
             yield cells or [""]
 
     def line(self, cells: Sequence[str], are_bare: Sequence[bool]) -> str:
-        """Returns a line without its end. ``are_bare``: cells that never have quotes."""
+        """Formats a line without its end. ``are_bare``: cells that are never quoted."""
         return self.column_separator.join(
             cell if is_bare else self._quoted(cell) for cell, is_bare in zip(cells, are_bare, strict=True)
         )
@@ -57,5 +56,6 @@ class CsvDialect:
 
     @cached_property
     def _first_safe(self) -> str:
-        """Jackson's quick check: all that is not above separator, quote and line end is quoted (and a backslash)."""
+        """Returns the first character that Jackson's quick check leaves unquoted: it quotes everything up to separator, quote and line end (and a
+        backslash)."""
         return chr(1 + max(map(ord, f"{self.column_separator}{self.quote_char or ''}\r\n")))

@@ -1,4 +1,4 @@
-"""Files of CSV with a schema, read and written as Flink does by way of Jackson (Flink: ``CsvReaderFormat``, ``CsvBulkWriter``).
+"""CSV files with a schema, read and written as Flink does with Jackson (Flink: ``CsvReaderFormat``, ``CsvBulkWriter``).
 
 A file is one split, since a cell between quotes may hold line ends; a block is some whole records, named by the offset of its
 first byte, so that a replay gives the same batches.
@@ -29,15 +29,15 @@ from tidegate.model.values import FieldValue, Record
 from tidegate.records.record_codec import decode, encode
 
 _BLOCK_RECORDS = 4096
-"""Bounds what Python's objects of a block take; the cost of a block is spread over enough of them."""
+"""How many records a block has: it bounds the Python objects of a block, and is enough to spread its cost."""
 _PIECE_BYTES = 1 << 20
-"""What is read at once: blocks of CSV files end behind as much (docs/adr/0107)."""
+"""How many bytes are read at once, as in blocks of CSV files (docs/adr/0107)."""
 
 
 @dataclass(frozen=True)
 class CsvLayout:
-    """What lines there are, and what is in them. ``use_header``: the first line has names, which with ``strict_headers`` must be
-    those of ``columns``. ``ignore_more_cells``: a line may have more cells than there are columns."""
+    """The layout of a CSV file. ``use_header``: the first line has names, which with ``strict_headers`` must be those of ``columns``.
+    ``ignore_more_cells``: a line may have more cells than there are columns."""
 
     columns: tuple[CsvColumn, ...]
     dialect: CsvDialect = field(default_factory=CsvDialect)
@@ -48,7 +48,7 @@ class CsvLayout:
 
     @property
     def names(self) -> list[str]:
-        """The names of the columns."""
+        """Returns the names of the columns."""
         return [column.name for column in self.columns]
 
     def row_type(self) -> RowTypeInfo:
@@ -57,7 +57,7 @@ class CsvLayout:
 
 
 class CsvSchemaFormat(FileFormat):
-    """Rows with the names and types of the columns."""
+    """Reads CSV files as rows with the names and types of the columns."""
 
     def __init__(self, layout: CsvLayout) -> None:
         self._layout = layout
@@ -71,7 +71,7 @@ class CsvSchemaFormat(FileFormat):
         return [FileRange(uri, 0, int(info.size), int(info.size))]
 
     def blocks(self, part: FileRange, start: int | None, skip: int) -> Iterator[Block]:
-        """Raises ``CorruptData`` for a file that got shorter, ``SchemaMismatch`` for a line that is no row of the schema."""
+        """Yields blocks. Raises ``CorruptData`` for a file that got shorter, ``SchemaMismatch`` for a line that is not a row of the schema."""
         filesystem, path = resolve(part.path)
         with filesystem.open_input_file(path) as file:
             check_whole(file, part)
@@ -129,7 +129,7 @@ class CsvSchemaFormat(FileFormat):
 
 
 class _Lines:
-    """The lines of a file as text, with their ends. ``next_start`` is the offset behind the last one given."""
+    """Iterates over the lines of a file as text, with their ends. ``next_start``: the offset behind the last one."""
 
     def __init__(self, file: pa.NativeFile, start: int, part: FileRange, skips_comments: bool) -> None:
         self._file = file
@@ -166,7 +166,7 @@ class _Lines:
 
 @dataclass(frozen=True)
 class CsvSchemaEncoderFactory(EncoderFactory):
-    """Rows of a stream with these columns, by name if it has all of them, by position otherwise."""
+    """CSV files of a stream with these columns, matched by name if it has all of them, by position otherwise."""
 
     layout: CsvLayout
     suffix: str = ""
@@ -196,4 +196,4 @@ class _CsvEncoder(FileEncoder):
         self._file.write("".join(dialect.line(cells, bare) + dialect.line_separator for cells in lines).encode())
 
     def finish(self) -> None:
-        """Nothing stands at the end."""
+        """Does nothing: CSV has no footer."""

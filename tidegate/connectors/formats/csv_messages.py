@@ -1,4 +1,4 @@
-"""Messages that are lines of CSV (Flink: PyFlink's ``CsvRowDeserializationSchema``, ``CsvRowSerializationSchema``).
+"""CSV lines as messages (Flink: PyFlink's ``CsvRowDeserializationSchema``, ``CsvRowSerializationSchema``).
 
 Plain ones, with flat fields and quotes as usual, are read by Arrow, many at once; others cell by cell.
 """
@@ -45,9 +45,9 @@ _BY_CELL = (pa.types.is_nested, pa.types.is_binary, pa.types.is_time, pa.types.i
 
 @dataclass(frozen=True)
 class CsvRowDeserializationSchema(DeserializationSchema):
-    """A line of CSV a message, with the fields of ``type_info`` in order. A list, or a row within the row, is one cell, with
-    ``array_element_delimiter`` between its elements. ``null_literal``: what stands for null; without one nothing does, and an empty
-    cell is an empty text. ``ignore_parse_errors``: a cell that is none of its type, or missing, is null."""
+    """Decodes messages that are CSV lines to rows, with the fields of ``type_info`` in order. A list, or a nested row, is one cell, with
+    ``array_element_delimiter`` between its elements. ``null_literal``: the text of null; without one there are no nulls, and an empty cell is an
+    empty text. ``ignore_parse_errors``: an invalid or missing cell is null."""
 
     type_info: TypeInformation
     field_delimiter: str = ","
@@ -150,7 +150,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
 
 @dataclass(frozen=True)
 class CsvRowSerializationSchema(SerializationSchema):
-    """A line of CSV a message, with ``line_delimiter`` at its end, and quotes as Jackson sets them."""
+    """Encodes rows as CSV lines with ``line_delimiter`` at their ends, quoted as by Jackson."""
 
     field_delimiter: str = ","
     line_delimiter: str = "\n"
@@ -175,12 +175,12 @@ def _as_text(field: pa.Field) -> pa.Field:
 
 
 def _booleans(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """What is not ``true`` is false, as in cells that are read one by one."""
+    """Parses booleans: everything but ``true`` is false, as in cells that are read one by one."""
     return pc.equal(pc.ascii_lower(pc.utf8_trim_whitespace(texts)), "true")
 
 
 def _no_lines(values: Values) -> list[int]:
-    """Those of several lines, or with a quote that may be open at the end."""
+    """Returns the indices of messages with several lines, or with a quote that may not be closed."""
     if not isinstance(values, pa.Array):
         return [
             index
@@ -200,7 +200,7 @@ def _has_empty(values: Values) -> bool:
 
 
 def _without_line_ends(values: Values) -> Values:
-    """Messages may end their line, as those do that ``CsvRowSerializationSchema`` writes."""
+    """Removes line ends at the ends of messages, as ``CsvRowSerializationSchema`` writes them."""
     if not isinstance(values, pa.Array):
         return [
             value[: -2 if value.endswith(b"\r\n") else -1] if value and value.endswith(b"\n") else value
@@ -212,7 +212,7 @@ def _without_line_ends(values: Values) -> Values:
 
 
 def columns_of(type_info: TypeInformation, separator: str) -> list[CsvColumn]:
-    """Raises ``InvalidJob`` for a type that has no fields."""
+    """Returns the CSV columns of a type. Raises ``InvalidJob`` for a type that has no fields."""
     if isinstance(type_info, ArrowTypeInfo):
         return [CsvColumn(field.name, kind_of(field.type), separator) for field in type_info.schema]
     if not isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):

@@ -34,12 +34,12 @@ from tidegate.records.record_codec import decode_column
 
 _Text = Callable[[Record], str]
 _ESCAPED_OTHERWISE = re.compile("([\x0b\x0e-\x1f\U00010000-\U0010ffff])")
-"""Characters that Jackson escapes and Python does not, or with other digits."""
+"""A pattern of the characters that Jackson escapes and Python does not, or with other digits."""
 _EPOCH = datetime.datetime(1970, 1, 1)
 
 
 def row_texts(data: pa.RecordBatch, type_info: RowTypeInfo | TupleTypeInfo) -> list[str]:
-    """Returns an object for each row. Raises ``SchemaMismatch`` when the columns are not of the type."""
+    """Formats each row as a JSON object. Raises ``SchemaMismatch`` when the columns do not match the type."""
     names, kinds = type_info.get_field_names(), type_info.get_field_types()
     if len(kinds) != data.num_columns:
         raise SchemaMismatch(
@@ -61,7 +61,7 @@ def _fitting(name: str, kind: TypeInformation, column: pa.Array) -> pa.Array:
 
 
 def _is_alike(wanted: pa.DataType, given: pa.DataType) -> bool:
-    """Tells whether the types are equal but for the names of fields."""
+    """Returns whether the types are equal except for the names of fields."""
     if wanted.num_fields != given.num_fields or wanted.id != given.id:
         return False
     if wanted.num_fields == 0:
@@ -95,7 +95,7 @@ def _text_of_present(kind: TypeInformation) -> _Text:
 
 
 def _key_text(text: _Text) -> _Text:
-    """Names of members are strings."""
+    """Returns a formatter whose texts are quoted, as names of members must be."""
 
     def quoted(value: FieldValue) -> str:
         found = text(value)
@@ -113,7 +113,7 @@ def _fields_text(kind: RowTypeInfo | TupleTypeInfo) -> Callable[[Sequence[FieldV
 
 
 def json_string(value: str) -> str:
-    """Returns a text as a string of JSON, with the escapes that Jackson writes into bytes."""
+    """Formats a text as a JSON string, escaped as Jackson does."""
     if _ESCAPED_OTHERWISE.search(value) is None:
         return encode_basestring(value)
     pieces = _ESCAPED_OTHERWISE.split(value)
@@ -122,7 +122,7 @@ def json_string(value: str) -> str:
 
 
 def _escaped(character: str) -> str:
-    """Its UTF-16 units."""
+    """Escapes a character as its UTF-16 units."""
     units = character.encode("utf-16-be")
     return "".join(f"\\u{units[at]:02X}{units[at + 1]:02X}" for at in range(0, len(units), 2))
 
@@ -137,7 +137,7 @@ def _timestamp(value: datetime.datetime) -> str:
 
 
 def _instant(value: Instant) -> str:
-    """With as many digits of a second as Java's ``Instant``: none, three or six."""
+    """Formats an instant with as many fractional digits as Java's ``Instant``: none, three or six."""
     moment = _EPOCH + datetime.timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
     digits = "auto" if not moment.microsecond else "microseconds" if moment.microsecond % 1000 else "milliseconds"
     return f'"{moment.isoformat(timespec=digits)}Z"'
@@ -151,7 +151,7 @@ _BASIC: dict[BasicType, _Text] = {
     BasicType.DOUBLE: _number(double_text),
     BasicType.INSTANT: _instant,
 }
-"""Others are whole or decimal numbers, as ``str`` writes them."""
+"""Formatters of basic types; others are whole or decimal numbers, formatted by ``str``."""
 _TIMES: dict[str, _Text] = {
     "Date": lambda value: f'"{value.isoformat()}"',
     "Time": lambda value: f'"{value.isoformat(timespec="seconds")}Z"',

@@ -1,4 +1,4 @@
-"""Messages as records and back, many at once: what sources and sinks of brokers share.
+"""Deserialization and serialization schemas: messages of brokers as records and back, many at once.
 
     values (a column of bytes, or a list) ─▶ DeserializationSchema.decode ─▶ pa.RecordBatch of the produced type
     pa.RecordBatch                        ─▶ SerializationSchema.encode   ─▶ list[bytes]
@@ -40,11 +40,11 @@ from tidegate.records.record_copy import record_copy
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 Values: TypeAlias = Sequence[bytes | None] | pa.BinaryArray
-"""Messages' contents; ``None`` or null: without one. ``objects`` gives them one by one, whichever it is."""
+"""The contents of messages; ``None`` or null: without one. ``objects`` converts them to a sequence of bytes."""
 
 
 class PoisonRecord(Exception):
-    """``values[index]`` is not what the format expects."""
+    """``values[index]`` cannot be decoded."""
 
     def __init__(self, index: int, reason: str) -> None:
         super().__init__(reason)
@@ -53,7 +53,7 @@ class PoisonRecord(Exception):
 
 
 def objects(values: Values) -> Sequence[bytes | None]:
-    """As Python's objects, for formats that need them."""
+    """Returns the values as Python objects, for formats that need them."""
     if not isinstance(values, pa.Array):
         return values
     found: Sequence[bytes | None] = values.to_pylist()
@@ -61,16 +61,16 @@ def objects(values: Values) -> Sequence[bytes | None]:
 
 
 class DeserializationSchema(ABC):
-    """Pickled by the client, used in the reader's thread."""
+    """Decodes messages to records. Pickled by the client, used in the reader's thread."""
 
     @property
     def skips_poison(self) -> bool:
-        """Whether what cannot be decoded is to be left out, unless the source puts it elsewhere."""
+        """Returns whether messages that cannot be decoded are skipped, unless the source sends them to a side output."""
         return False
 
     @property
     def reads_tombstones(self) -> bool:
-        """Whether a message without a value is a record of the format."""
+        """Returns whether the format decodes a message without a value."""
         return False
 
     @abstractmethod
@@ -79,15 +79,15 @@ class DeserializationSchema(ABC):
 
     @abstractmethod
     def decode(self, values: Values) -> pa.RecordBatch:
-        """One row for each value, in order. Raises ``PoisonRecord``."""
+        """Decodes each value to one row, in order. Raises ``PoisonRecord``."""
 
     def decode_rows(self, values: Values) -> tuple[pa.RecordBatch, Counts | None]:
-        """Rows in the order of their values, and how many each value has: ``None`` where that is one. Raises ``PoisonRecord``."""
+        """Decodes values to rows in their order, and returns how many rows each has; ``None`` where each has one. Raises ``PoisonRecord``."""
         return self.decode(values), None
 
 
 def decoded(schema: DeserializationSchema, values: Values) -> pa.RecordBatch:
-    """Returns a row for each value. Raises ``PoisonRecord`` as ``decoded_rows`` does, and for a value without a row or with several."""
+    """Decodes each value to one row. Raises ``PoisonRecord`` as ``decoded_rows`` does, and for a value with no row or several."""
     data, counts = decoded_rows(schema, values)
     if counts is not None and (counts != 1).any():
         index = int((counts != 1).argmax())
@@ -98,8 +98,8 @@ def decoded(schema: DeserializationSchema, values: Values) -> pa.RecordBatch:
 
 
 def decoded_rows(schema: DeserializationSchema, values: Values) -> tuple[pa.RecordBatch, Counts | None]:
-    """Returns the rows of the values, and how many each has: ``None`` where each has one. Raises ``PoisonRecord`` for the first value that
-    ``schema`` raises for, whatever it raises, but for what a message cannot be the cause of: a registry that does not answer, say."""
+    """Decodes values to rows, and returns how many rows each has; ``None`` where each has one. Raises ``PoisonRecord`` for the first value for which
+    ``schema`` raises anything, except errors that a message cannot cause, such as a registry that does not answer."""
     try:
         data, counts = schema.decode_rows(values)
         check_content(data, "messages")
@@ -138,13 +138,13 @@ class SerializationSchema(ABC):
 
     @abstractmethod
     def encode(self, data: pa.RecordBatch, type_info: TypeInformation) -> pa.BinaryArray | list[bytes]:
-        """One message for each row. ``type_info`` is of the stream."""
+        """Encodes each row as a message. ``type_info``: of the stream."""
 
 
 def encoded(
     schema: SerializationSchema, data: pa.RecordBatch, type_info: TypeInformation
 ) -> pa.BinaryArray | list[bytes]:
-    """Returns a message for each row. Raises ``SchemaMismatch`` with row, column and value for what a format cannot write, and what a user's
+    """Encodes each row as a message. Raises ``SchemaMismatch`` with row, column and value for a value that the format cannot write, and what a user's
     function raises."""
     if isinstance(schema, FunctionSerializationSchema):
         return schema.encode(data, type_info)
@@ -159,7 +159,7 @@ def encoded(
 
 @dataclass(frozen=True)
 class ByteArraySchema(DeserializationSchema, SerializationSchema):
-    """Bytes as they are; a message without value is null."""
+    """Passes bytes through; a message without a value is null."""
 
     reads_tombstones = True
 
@@ -175,7 +175,7 @@ class ByteArraySchema(DeserializationSchema, SerializationSchema):
 
 @dataclass(frozen=True)
 class StringSchema(DeserializationSchema, SerializationSchema):
-    """``SimpleStringSchema``."""
+    """Decodes and encodes text (Flink: ``SimpleStringSchema``)."""
 
     charset: str = "UTF-8"
     reads_tombstones = True
@@ -206,8 +206,8 @@ class StringSchema(DeserializationSchema, SerializationSchema):
 
 @dataclass(frozen=True)
 class JsonRowDeserializationSchema(DeserializationSchema):
-    """A JSON object a message, as a row of ``type_info``'s fields: others are ignored, missing ones are null, or poison with
-    ``fail_on_missing_field``. ``ignore_parse_errors``: what is no such object is left out."""
+    """Decodes messages that are JSON objects to rows of ``type_info``: unknown fields are ignored, missing ones are null, or poison with
+    ``fail_on_missing_field``. ``ignore_parse_errors``: other messages are skipped."""
 
     type_info: TypeInformation
     fail_on_missing_field: bool = False
@@ -235,7 +235,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
 
 @dataclass(frozen=True)
 class JsonRowSerializationSchema(SerializationSchema):
-    """Rows as JSON objects with the names of ``type_info``, by position; without it, of the stream's type."""
+    """Encodes rows as JSON objects with the field names of ``type_info``, by position; without it, of the stream's type."""
 
     type_info: TypeInformation | None = None
 
@@ -248,7 +248,7 @@ class JsonRowSerializationSchema(SerializationSchema):
 
 @dataclass(frozen=True)
 class FunctionDeserializationSchema(DeserializationSchema):
-    """A user's function of one message's bytes; it is given none of a message without a value."""
+    """Decodes messages by a user's function of their bytes, which is not called for a message without a value."""
 
     function: Callable[[bytes], Record]
     type_info: TypeInformation
@@ -269,7 +269,7 @@ class FunctionDeserializationSchema(DeserializationSchema):
 
 @dataclass(frozen=True)
 class FunctionSerializationSchema(SerializationSchema):
-    """A user's function of one record that gives bytes."""
+    """Encodes records by a user's function that returns bytes."""
 
     function: Callable[[Record], bytes]
 
@@ -278,7 +278,8 @@ class FunctionSerializationSchema(SerializationSchema):
 
 
 def deserializer_of(schema: UserObject, type_info: TypeInformation | None = None) -> DeserializationSchema:
-    """Ours, PyFlink's ``SimpleStringSchema``, or a function of bytes with its type. Raises ``InvalidJob``."""
+    """Returns the deserialization schema for a program's object: ours, PyFlink's ``SimpleStringSchema``, or a function of bytes with its type. Raises
+    ``InvalidJob``."""
     if isinstance(schema, DeserializationSchema):
         return schema
     if isinstance(schema, SimpleStringSchema):
@@ -291,7 +292,7 @@ def deserializer_of(schema: UserObject, type_info: TypeInformation | None = None
 
 
 def serializer_of(schema: UserObject) -> SerializationSchema:
-    """Returns the serialization schema that a program's object means."""
+    """Returns the serialization schema for a program's object."""
     if isinstance(schema, SerializationSchema):
         return schema
     if isinstance(schema, SimpleStringSchema):
@@ -315,7 +316,7 @@ def _column(values: Values) -> pa.BinaryArray:
 
 
 def one_a_line(values: Values) -> bytes:
-    """One value a line; none at all is an empty one."""
+    """Joins values to lines; a null value is an empty line."""
     if not isinstance(values, pa.Array):
         return b"\n".join(value or b"" for value in values) + b"\n"
     whole = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values.fill_null(b""))
@@ -323,7 +324,7 @@ def one_a_line(values: Values) -> bytes:
 
 
 def without_marks(values: Values) -> Values:
-    """Returns the messages without the byte order marks that they begin with."""
+    """Removes the byte order marks at the beginnings of messages."""
     if isinstance(values, pa.Array):
         if not pc.any(pc.starts_with(values, BOM)).as_py():
             return values
@@ -332,7 +333,7 @@ def without_marks(values: Values) -> Values:
 
 
 def _long_ones(values: Values) -> list[int]:
-    """Those that may be nested too deep, which takes two bytes for each level."""
+    """Returns the indices of messages long enough to be nested too deep, which takes two bytes a level."""
     if isinstance(values, pa.Array):
         found: list[int] = pc.indices_nonzero(pc.greater(pc.binary_length(values), 2 * MAX_DEPTH)).to_pylist()
         return found
@@ -340,8 +341,8 @@ def _long_ones(values: Values) -> list[int]:
 
 
 def _no_objects(values: Values) -> list[int]:
-    """Those that do not begin with one brace and end with the other. Where two others stand behind each other, nothing goes on from one to the
-    next: as many rows as messages are one of each then."""
+    """Returns the indices of messages that do not begin and end with braces. If there are none, joined messages cannot run into each other: as many
+    rows as messages then means one row each."""
     if isinstance(values, pa.Array):
         braces = pc.and_(pc.starts_with(values, b"{"), pc.ends_with(values, b"}"))
         if pc.all(pc.fill_null(braces, False)).as_py():
@@ -357,9 +358,8 @@ def rows_one_by_one(
     what: str,
     doubtful: Callable[[Values], list[int]],
 ) -> pa.RecordBatch:
-    """Returns a row of each value: all at once, and where that cannot be, one by one, up to the first value that is not one row.
-    ``parse`` gives the rows of some bytes, or why there are none; ``doubtful`` the values that might go on in the next line. Raises
-    ``PoisonRecord``."""
+    """Decodes each value to one row: all at once, or where that fails one by one, up to the first value that is not one row. ``parse`` returns the rows
+    of some bytes, or why there are none; ``doubtful`` the values that might continue on the next line. Raises ``PoisonRecord``."""
     if not len(values):
         return no_rows(schema)
 

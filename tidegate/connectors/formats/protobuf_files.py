@@ -27,13 +27,13 @@ from tidegate.model.errors import CorruptData, InvalidJob, SchemaMismatch
 _BLOCK_MESSAGES = 4096
 _PIECE_BYTES = 1 << 20
 _VARINT_BYTES = 10
-"""The longest, of 64 bits."""
+"""The longest varint, of 64 bits, in bytes."""
 _MOST_BYTES = (1 << 31) - 1
-"""Protobuf's limit of a message."""
+"""Protobuf's limit for a message, in bytes."""
 
 
 class ProtobufFileFormat(FileFormat):
-    """Rows of ``rows.type_info``. A block is named by the offset of its first message."""
+    """Reads files of Protobuf messages as rows of ``rows.type_info``. A block is named by the offset of its first message."""
 
     def __init__(self, rows: ProtobufRows) -> None:
         self._rows = rows
@@ -46,7 +46,7 @@ class ProtobufFileFormat(FileFormat):
         return [FileRange(uri, 0, int(info.size), int(info.size))]
 
     def blocks(self, part: FileRange, start: int | None, skip: int) -> Iterator[Block]:
-        """Raises ``CorruptData`` with the place of what is no message, unless such are to be left out."""
+        """Yields blocks. Raises ``CorruptData`` with the place of an invalid message, unless those are to be skipped."""
         with open_range(part) as (file, inside):
             messages = _Messages(file, inside.path, start or 0)
             while True:
@@ -69,7 +69,7 @@ class ProtobufFileFormat(FileFormat):
 
 
 class _Messages:
-    """The messages of a file from ``offset`` on, which moves."""
+    """Reads the messages of a file from ``offset``, which advances."""
 
     def __init__(self, file: RandomAccess, path: str, offset: int) -> None:
         self._file = file
@@ -78,7 +78,7 @@ class _Messages:
         self.offset = offset
 
     def take(self, most: int) -> list[tuple[int, bytes]]:
-        """So many, each with its place; fewer at the end of the file. Raises ``CorruptData``."""
+        """Reads up to ``most`` messages, each with its offset; fewer at the end of the file. Raises ``CorruptData``."""
         found: list[tuple[int, bytes]] = []
         size = 0
         while len(found) < most and size < _PIECE_BYTES:
@@ -95,7 +95,7 @@ class _Messages:
         return found
 
     def _length(self, head: bytes) -> tuple[int, int]:
-        """The length, and of how many bytes it is."""
+        """Parses the length of a message; returns it with its number of bytes."""
         length = 0
         for at, byte in enumerate(head):
             length |= (byte & 0x7F) << (7 * at)
@@ -106,7 +106,7 @@ class _Messages:
         )
 
     def _read(self, offset: int, nbytes: int) -> bytes:
-        """Fewer at the end of the file."""
+        """Reads bytes; fewer at the end of the file."""
         inside = offset - self._piece_at
         if inside < 0 or inside + nbytes > len(self._piece):
             self._piece, self._piece_at, inside = self._file.read_at(max(nbytes, _PIECE_BYTES), offset), offset, 0
@@ -115,7 +115,7 @@ class _Messages:
 
 @dataclass(frozen=True)
 class ProtobufEncoderFactory(EncoderFactory):
-    """Messages behind their lengths."""
+    """Files of Protobuf messages, each preceded by its length."""
 
     messages: ProtobufMessages
     suffix: str = ".pb"

@@ -1,4 +1,4 @@
-"""Protobuf messages as rows and back, on ``protobuf``: what Flink's format ``protobuf`` makes of them, option by option.
+"""Protobuf messages as rows and back, on ``protobuf``, with the options of Flink's format ``protobuf``.
 
     bytes ─▶ message ─▶ a row of the fields that are asked for        protobuf.ignore-parse-errors, protobuf.read-default-values
     row   ─▶ message ─▶ bytes                                         protobuf.write-null-string-literal
@@ -34,9 +34,9 @@ from tidegate.model.errors import InvalidJob, UserError
 from tidegate.model.values import FieldValue
 
 Read: TypeAlias = Callable[[FieldValue], FieldValue]
-"""A value as protobuf gives it, as Arrow takes it."""
+"""Converts a value of protobuf to what Arrow accepts."""
 Write: TypeAlias = Callable[[FieldValue], FieldValue]
-"""A value of a row, as protobuf takes it."""
+"""Converts a value of a row to what protobuf accepts."""
 ReadField: TypeAlias = Callable[[Message], FieldValue]
 WriteField: TypeAlias = Callable[[Message, FieldValue], None]
 
@@ -45,7 +45,7 @@ _SIGN = {FieldDescriptor.CPPTYPE_UINT32: 1 << 31, FieldDescriptor.CPPTYPE_UINT64
 
 @dataclass(frozen=True)
 class ProtobufRows(DeserializationSchema):
-    """``type_info``: the row of the fields that are wanted."""
+    """Decodes Protobuf messages to rows. ``type_info``: the row of the wanted fields."""
 
     message: MessageType
     type_info: TypeInformation
@@ -75,7 +75,7 @@ class ProtobufRows(DeserializationSchema):
         return self.batch_of(messages)
 
     def batch_of(self, messages: Iterable[Message]) -> pa.RecordBatch:
-        """A row of each."""
+        """Converts each message to a row."""
         schema, listed = self.type_info.arrow_schema(), list(messages)
         reads = _readers(self.message, schema, self.read_default_values)
         columns = [
@@ -87,7 +87,7 @@ class ProtobufRows(DeserializationSchema):
 
 @dataclass(frozen=True)
 class ProtobufMessages(SerializationSchema):
-    """Rows whose fields have the names of the message's. ``type_info``: of what is written, by position; ``None``: of the stream."""
+    """Encodes rows as Protobuf messages, whose fields have the rows' names. ``type_info``: of what is written, by position; ``None``: of the stream."""
 
     message: MessageType
     type_info: TypeInformation | None = None
@@ -97,11 +97,11 @@ class ProtobufMessages(SerializationSchema):
         return self.contents_of(data)
 
     def contents_of(self, data: pa.RecordBatch) -> list[bytes]:
-        """The bytes of each row. Raises ``InvalidJob`` when the columns do not fit the message, and ``UserError`` for a value that does not."""
+        """Encodes each row as bytes. Raises ``InvalidJob`` when the columns do not fit the message, and ``UserError`` for a value that does not."""
         return [_bytes_of(message) for message in self._messages_of(data)]
 
     def check(self, stream: pa.Schema) -> pa.Schema:
-        """Returns the columns under the names that they are written with. Raises ``InvalidJob`` when they do not fit the message."""
+        """Returns the columns under the message's field names. Raises ``InvalidJob`` when they do not fit the message."""
         schema = stream if self.type_info is None else self.type_info.arrow_schema()
         if len(schema) != len(stream):
             raise InvalidJob(f"the Protobuf rows have the fields {schema.names}, the stream {stream.names}")
@@ -124,7 +124,7 @@ class ProtobufMessages(SerializationSchema):
 
 
 def _bytes_of(message: Message) -> bytes:
-    """Entries of maps in the order of their keys, so that equal rows have equal bytes."""
+    """Serializes a message, with map entries ordered by key, so that equal rows have equal bytes."""
     try:
         return message.SerializeToString(deterministic=True)
     except EncodeError as error:
@@ -194,16 +194,17 @@ def _reader(one: FieldDescriptor, kind: pa.DataType, defaults: bool) -> Read:
 
 
 def _text(value: str | bytes) -> str:
-    """In proto2 a text may be no UTF-8, and comes as bytes then; Java puts signs of replacement there."""
+    """Decodes a text; in proto2 it may be invalid UTF-8 and comes as bytes, where Java puts replacement characters."""
     return value if isinstance(value, str) else value.decode("utf-8", "replace")
 
 
 _UNRECOGNIZED = "UNRECOGNIZED"
-"""What Java calls a number that the enum does not have."""
+"""Java's name of a number that is not in an enum."""
 
 
 def _asks_for_presence(one: FieldDescriptor) -> bool:
-    """Flink reads defaults of simple types in proto3, also where they are ``optional`` or in a ``oneof``."""
+    """Returns whether a missing field is null; as in Flink, simple types in proto3 read as their default, even where they are ``optional`` or in a
+    ``oneof``."""
     return bool(one.has_presence) and not _is_proto3(one)
 
 
@@ -290,7 +291,7 @@ def _filler(message: Descriptor, kind: pa.DataType, null_text: str) -> WriteFiel
 
 
 def _writer(one: FieldDescriptor, kind: pa.DataType) -> Write:
-    """Writes one simple value."""
+    """Returns the converter that writes one simple value."""
     if one.enum_type is not None:
         return _enum_writer(one.enum_type, is_text=bool(pa.types.is_string(kind)))
     sign = _SIGN.get(one.cpp_type)
@@ -309,7 +310,7 @@ def _enum_writer(enum: EnumDescriptor, *, is_text: bool) -> Write:
 
 
 def _default(one: FieldDescriptor, null_text: str) -> FieldValue:
-    """What stands for a null within a list or a map."""
+    """Returns the value written for a null within a list or a map."""
     if one.enum_type is not None:
         return one.enum_type.values[0].number
     if one.type == FieldDescriptor.TYPE_STRING:

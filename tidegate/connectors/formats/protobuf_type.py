@@ -1,4 +1,4 @@
-"""Which row a Protobuf message is (Flink's ``protobuf`` format), and messages' descriptors where their generated modules are not.
+"""The row types of Protobuf messages (Flink's ``protobuf`` format), and messages' descriptors without their generated modules.
 
     bool BOOLEAN · int32, uint32 INT · int64, uint64 LONG · float FLOAT · double DOUBLE · string, enum STRING · bytes BYTES
     repeated LIST · map MAP · message ROW, google.protobuf.Timestamp among them
@@ -36,14 +36,14 @@ _PLAIN = {
 
 @dataclass(frozen=True)
 class MessageType:
-    """A message by its full name, with the files that declare it (a serialized ``FileDescriptorSet``)."""
+    """A message type by its full name, with the files that declare it (a serialized ``FileDescriptorSet``)."""
 
     name: str
     files: bytes
 
     @staticmethod
     def of(message: object) -> MessageType:
-        """``message``: a generated class, or a descriptor. Raises ``InvalidJob`` for anything else."""
+        """Returns the type of a message. ``message``: a generated class, or a descriptor. Raises ``InvalidJob`` for anything else."""
         descriptor = getattr(message, "DESCRIPTOR", message)
         if not isinstance(descriptor, Descriptor):
             raise InvalidJob(f"{message!r} is no Protobuf message: give a generated class, such as orders_pb2.Order")
@@ -56,8 +56,8 @@ class MessageType:
 
     @staticmethod
     def from_file(path: str, name: str) -> MessageType:
-        """``path``: what ``protoc --include_imports --descriptor_set_out`` wrote, where the program runs. ``name``: with its package.
-        Raises ``InvalidJob``."""
+        """Reads a message type from a descriptor file. ``path``: on the client, as ``protoc --include_imports --descriptor_set_out`` wrote it.
+        ``name``: with its package. Raises ``InvalidJob``."""
         try:
             with open(path, "rb") as file:
                 found = MessageType(name, file.read())
@@ -69,23 +69,23 @@ class MessageType:
         return found
 
     def message_class(self) -> type[Message]:
-        """Made once for each process. Raises ``InvalidJob`` where the files do not fit together."""
+        """Returns the message class, made once for each process. Raises ``InvalidJob`` where the files do not fit together."""
         return _message_class(self.name, self.files)
 
     def descriptor(self) -> Descriptor:
-        """What the message consists of."""
+        """Returns the descriptor of the message."""
         found = self.message_class().DESCRIPTOR
         assert isinstance(found, Descriptor)
         return found
 
     def row_type(self) -> TypeInformation:
-        """All of its fields. Raises ``InvalidJob`` for a message that contains itself."""
+        """Returns the row type of all fields. Raises ``InvalidJob`` for a message that contains itself."""
         return row_type(self.descriptor())
 
 
 @lru_cache(maxsize=64)
 def _message_class(name: str, files: bytes) -> type[Message]:
-    """In a pool of its own: a process may have another version of the same message."""
+    """Makes the message class in a descriptor pool of its own, since a process may have another version of the message."""
     pool = descriptor_pool.DescriptorPool()
     try:
         for file in descriptor_pb2.FileDescriptorSet.FromString(files).file:
@@ -96,7 +96,7 @@ def _message_class(name: str, files: bytes) -> type[Message]:
 
 
 def _collect(file: FileDescriptor, found: dict[str, FileDescriptor]) -> None:
-    """What a file imports comes before it."""
+    """Collects a file and its imports, imports first."""
     if file.name not in found:
         for imported in file.dependencies:
             _collect(imported, found)
@@ -104,8 +104,8 @@ def _collect(file: FileDescriptor, found: dict[str, FileDescriptor]) -> None:
 
 
 def row_type(message: Descriptor, inside: tuple[str, ...] = (), path: str = "") -> TypeInformation:
-    """Returns the row of all fields. Raises ``InvalidJob`` for a message that contains itself or has no fields. ``path``: of the field that it is
-    the type of."""
+    """Returns the row type of all fields. Raises ``InvalidJob`` for a message that contains itself or has no fields. ``path``: of the field whose type
+    it is."""
     if message.full_name in inside:
         raise InvalidJob(
             f"{f'in the field {path!r}: ' if path else ''}the Protobuf message {message.full_name} contains itself: "
@@ -139,19 +139,19 @@ def _element_type(one: FieldDescriptor, inside: tuple[str, ...], path: str) -> T
 
 
 def entry_of(one: FieldDescriptor) -> tuple[FieldDescriptor, FieldDescriptor]:
-    """Returns the key and the value of a map."""
+    """Returns the key and value fields of a map."""
     assert one.message_type is not None
     found = one.message_type.fields_by_name
     return found["key"], found["value"]
 
 
 def is_repeated(one: FieldDescriptor) -> bool:
-    """Tells whether the field is a list or a map."""
+    """Returns whether the field is a list or a map."""
     return bool(one.is_repeated)
 
 
 def is_map(one: FieldDescriptor) -> bool:
-    """Tells whether the field is a map, which is stored as a list of its entries."""
+    """Returns whether the field is a map, which is stored as a list of its entries."""
     kind = one.message_type
     return is_repeated(one) and kind is not None and bool(kind.GetOptions().map_entry)
 
@@ -209,5 +209,5 @@ _FITS: dict[int, tuple[Callable[[pa.DataType], bool], ...]] = {
     -_F.CPPTYPE_STRING: (pa.types.is_string,),
     -_F.CPPTYPE_ENUM: (pa.types.is_string, pa.types.is_integer),
 }
-"""Which types of columns a field may have: by its C++ type, below zero, and bytes by their own, which have that of texts."""
+"""Checks of the column types that a field may have: by its C++ type, negated, and for bytes, whose C++ type is that of texts, by their own."""
 _NAMES = {_F.TYPE_BYTES: "bytes", _F.TYPE_STRING: "a text", _F.TYPE_BOOL: "a boolean", _F.TYPE_ENUM: "an enum"}

@@ -1,4 +1,4 @@
-"""Where a subtask's records come from: the port, and librdkafka's implementation. The other one is ``columnar.fetching``.
+"""The interface of Kafka consumers of a subtask, and its implementation on librdkafka. The other one is ``columnar.fetching``.
 
 add(positions) · remove(partitions) ─▶ take() ─▶ PollResult: what came, by partition; how far those are that came to an end
 """
@@ -17,12 +17,11 @@ from tidegate.model.errors import CorruptData
 
 FETCH_MESSAGES = 16_384
 PIECE = 500
-"""Messages taken apart at a time: with 16,384 at once the garbage collector ran over them again and again
-(docs/adr/0061)."""
+"""How many messages are converted at a time: with 16,384 the garbage collector scanned them again and again (docs/adr/0061)."""
 FETCH_WAIT_S = 0.1
-"""How long nothing may come before others have their turn: offsets to commit, partitions to discover."""
+"""How many seconds ``take`` waits for records before other work is done: committing offsets, adding partitions."""
 GATHER_S = 0.005
-"""How long the first message waits for others, so that a calm topic is not read one by one."""
+"""How many seconds the first message waits for others, so that a quiet topic is not read one by one."""
 
 Place = tuple[str, int]
 """A topic and the number of one of its partitions."""
@@ -30,26 +29,26 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class PollResult:
-    """What one poll brought: records, and the offsets that partitions have reached."""
+    """The result of one poll: records, and the offsets that partitions have reached."""
 
     records: list[PartitionRecords] = field(default_factory=list)
     reached: list[tuple[Place, int]] = field(default_factory=list)
-    """Partitions of which everything before an offset has been given: what lies there need not be a record."""
+    """Partitions that were read up to an offset, before which there need not be a record."""
     ends: dict[Place, int] = field(default_factory=dict)
-    """The offsets behind the last records of partitions, as far as they are known anew."""
+    """The high watermarks of partitions, where they have changed."""
     topic_ids: dict[str, str] = field(default_factory=dict)
-    """The ids of topics, as far as they are known anew. What comes with them has not been compared with what the splits have."""
+    """The ids of topics, where they are newly learned. The records returned with them have not been compared with the splits' ids."""
 
 
 class ConsumerPort(ABC):
-    """All of it in the fetcher's thread."""
+    """Consumes partitions; all methods run in the fetcher's thread."""
 
     tells_topic_ids: ClassVar[bool] = False
-    """Whether ``take`` gives the ids of topics before it gives records of them."""
+    """Whether ``take`` returns the ids of topics before it returns records of them."""
 
     @abstractmethod
     def add(self, positions: Mapping[Place, int]) -> None:
-        """Read these partitions from here; positions may be librdkafka's logical offsets. Raises ``ExternalError``."""
+        """Starts to read partitions from these positions, which may be librdkafka's logical offsets. Raises ``ExternalError``."""
 
     @abstractmethod
     def remove(self, places: Iterable[Place]) -> None:
@@ -57,18 +56,18 @@ class ConsumerPort(ABC):
 
     @abstractmethod
     def take(self) -> PollResult:
-        """What has come, after ``FETCH_WAIT_S`` also nothing. A broker that is down is waited for.
+        """Returns the records that have arrived, waiting up to ``FETCH_WAIT_S``; waits for a broker that is down.
 
         Raises ``CorruptData`` for records that are gone or cannot be read, ``ExternalError``."""
 
     @abstractmethod
     def close(self) -> None:
-        """Connections of its own are closed; the shared client is not."""
+        """Closes the consumer's own connections, not the shared client."""
 
 
 class MessageConsumer(ConsumerPort):
-    """librdkafka's messages, taken apart piece by piece: objects by the ten thousand would make Python's garbage collector run
-    over them again and again (twice the processor time of everything else here)."""
+    """Consumes librdkafka's messages, converted in small pieces: tens of thousands of objects would make Python's garbage collector scan them again and
+    again (twice the processor time of everything else here)."""
 
     def __init__(self, shared: SharedClient, servers: str, *, with_keys: bool, with_attributes: bool = False) -> None:
         self._shared = shared
@@ -93,7 +92,7 @@ class MessageConsumer(ConsumerPort):
             client.incremental_unassign([kafka.TopicPartition(*place) for place in places])
 
     def close(self) -> None:
-        """There are none."""
+        """Does nothing: there are no own connections."""
 
     def take(self) -> PollResult:
         gathered: dict[Place, PartitionMessages] = {}
@@ -121,7 +120,7 @@ class MessageConsumer(ConsumerPort):
         gathered: dict[Place, PartitionMessages],
         at_end: list[tuple[Place, int]],
     ) -> None:
-        """By partition; raises what the client has to tell."""
+        """Sorts messages by partition; raises the client's errors."""
         kind = library().Message
         if any(map(kind.error, messages)):
             good = []
@@ -146,14 +145,14 @@ class MessageConsumer(ConsumerPort):
 
 
 def _known_end(client: Any, place: Place) -> int:
-    """As the last answer of the broker said it; below 0: none did."""
+    """Returns the high watermark of the broker's last answer; below 0 if there was none."""
     known = client.get_watermark_offsets(library().TopicPartition(*place), cached=True)
     return -1 if known is None else int(known[1])
 
 
 def out_of_range(client: Any, place: Place, offset: int, error: Any) -> CorruptData:
-    """Builds the error for an offset that a partition does not have: its records were deleted, or there were never as many. ``client`` is a
-    consumer, which is asked what the partition has."""
+    """Builds the error for an offset that a partition does not have: its records were deleted, or never existed. ``client``: a consumer, which is asked
+    for the partition's range."""
     topic, partition = place
     what = f"partition {partition} of topic {topic!r} does not have the offset to read from, {offset}"
     kafka = library()

@@ -1,4 +1,4 @@
-"""Columns of one partition become records of the stream; what becomes of those that cannot."""
+"""Decoding of a partition's columns to records of the stream, and what is done with those that cannot be decoded."""
 
 from __future__ import annotations
 
@@ -32,33 +32,33 @@ _LOG = logging.getLogger(__name__)
 
 
 class KafkaRecordDeserializationSchema(DeserializationSchema):
-    """Makes rows of whole records: of their keys, values, places and times (Flink's interface of that name)."""
+    """Converts whole Kafka records to rows: keys, values, topics, offsets and timestamps (Flink's interface of that name)."""
 
     reads_tombstones = True
 
     @property
     def needs_keys(self) -> bool:
-        """Whether the keys of records are to be read."""
+        """Returns whether the keys of records are needed."""
         return False
 
     @property
     def needs_attributes(self) -> bool:
-        """Whether headers, leader epochs and types of timestamps are to be read."""
+        """Returns whether headers, leader epochs and timestamp types are needed."""
         return False
 
-    """Whether it reads headers, leader epochs or the types of timestamps: then records are read one by one."""
+    """Whether it reads headers, leader epochs or timestamp types: records are then read one by one."""
 
     @abstractmethod
     def deserialize(self, records: PartitionRecords) -> tuple[pa.RecordBatch, Counts | None]:
-        """Rows in the order of their records, and how many each record has: ``None`` where that is one. Raises ``PoisonRecord``."""
+        """Converts records to rows in their order, and returns how many rows each record has; ``None`` where each has one. Raises ``PoisonRecord``."""
 
     def decode(self, values: Values) -> pa.RecordBatch:
-        """Raises ``TypeError``: a value alone is no record."""
+        """Raises ``TypeError``: a value alone is not a record."""
         raise TypeError(f"{type(self).__name__} reads whole records")
 
 
 class _OfRecords(DeserializationSchema):
-    """The rows of records by their places, a ``range``."""
+    """Decodes records by their indices, given as a ``range``."""
 
     def __init__(self, schema: KafkaRecordDeserializationSchema, records: PartitionRecords) -> None:
         self._schema = schema
@@ -77,27 +77,27 @@ class _OfRecords(DeserializationSchema):
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """Some records of one partition; ``data`` is ``None`` for a partition that is at its end."""
+    """Decoded records of one partition; ``data`` is ``None`` for a partition that was read to its end."""
 
     split_id: str
     data: pa.RecordBatch | None = None
     offsets: npt.NDArray[np.int64] | None = None
     timestamps: pa.Array | None = None
     next_offset: int = 0
-    """Where the records behind these begin: poison that was skipped lies before it."""
+    """The offset at which reading continues: skipped poison lies before it."""
     found: Split | None = None
     """A partition that was discovered."""
     side: str = ""
-    """``data`` is for this side output: dead letters."""
+    """The tag of the side output that ``data`` is for: dead letters."""
     topic_id: str = ""
     """The id of the partition's topic, where the split had none."""
     left_out: int = 0
-    """So many rows of the first record stand before ``data``: they were emitted before the checkpoint that was restored."""
+    """How many rows of the first record are left out of ``data``, since they were emitted before the restored checkpoint."""
 
 
 @dataclass(frozen=True)
 class ReaderSettings:
-    """What a reader needs of the source: where to read, how to decode, and what to do with poison."""
+    """The settings of a reader: where to read, how to decode, and what to do with poison."""
 
     servers: str
     group_id: str
@@ -107,22 +107,22 @@ class ReaderSettings:
     poison: PoisonAction
     commits_offsets: bool
     discovery_s: float | None
-    """``None``: the reader does not look for new partitions itself."""
+    """The interval of partition discovery in seconds; ``None``: the reader does not look for partitions itself."""
     is_given_splits: bool = False
-    """It is given new partitions while it runs."""
+    """Whether the reader is assigned new partitions while it runs."""
     tombstones: Tombstones = None
     dead_letters: str = ""
-    """The tag of the side output, when ``poison`` is ``SIDE_OUTPUT``."""
+    """The tag of the side output when ``poison`` is ``SIDE_OUTPUT``."""
 
 
 class Decoding:
-    """Decodes the messages of a partition into records, and applies the choice of what to do with poison."""
+    """Decodes the messages of a partition to records, and handles poison as configured."""
 
     def __init__(self, settings: ReaderSettings) -> None:
         self._settings = settings
 
     def decoded(self, split_id: str, taken: PartitionRecords) -> Iterator[Fetched]:
-        """Poison is left out when it need not fail: what lies around it is decoded in pieces. So are tombstones that are poison."""
+        """Decodes records; poison that does not fail the job is left out, decoding around it in pieces. So are tombstones that count as poison."""
         if self._settings.tombstones in (None, "fail") and not self._reads_tombstones():
             yield from self._without_tombstones(split_id, taken)
         else:
@@ -161,7 +161,7 @@ class Decoding:
                 taken = taken.part(at + 1, len(taken.values))
 
     def _poisoned(self, split_id: str, taken: PartitionRecords, poison: PoisonRecord) -> Fetched:
-        """What becomes of it. Raises ``CorruptData`` when it fails the job."""
+        """Handles a poison record as configured. Raises ``CorruptData`` when it fails the job."""
         offset = int(taken.offsets[poison.index])
         where = _where(taken, poison.index)
         settings = self._settings
@@ -201,7 +201,7 @@ class Decoding:
         return decoded_rows(decoder, taken.values)
 
     def _live(self, values: Values, gone: npt.NDArray[np.bool_]) -> pa.RecordBatch:
-        """The records of what has a value. Raises ``PoisonRecord`` by its place among all."""
+        """Decodes the values that exist. Raises ``PoisonRecord`` with the index among all values."""
         places = np.flatnonzero(~gone)
         live = values.filter(pa.array(~gone)) if isinstance(values, pa.Array) else [values[int(at)] for at in places]
         try:
@@ -216,7 +216,7 @@ class Decoding:
         gone: npt.NDArray[np.bool_],
         deletion: Callable[[bytes | None], Record],
     ) -> pa.RecordBatch:
-        """The records in the order of the messages: of a tombstone what the function makes of its key. Raises ``PoisonRecord``."""
+        """Decodes records in their order, with tombstones replaced by what the user's function makes of their keys. Raises ``PoisonRecord``."""
         assert taken.keys is not None
         deletions = []
         for index in np.flatnonzero(gone):
@@ -234,7 +234,7 @@ class Decoding:
 
 
 def tombstones_in(values: Values) -> npt.NDArray[np.bool_]:
-    """Tells of each message whether it has no value."""
+    """Returns for each message whether it has no value."""
     if isinstance(values, pa.Array):
         found: npt.NDArray[np.bool_] = values.is_null().to_numpy(zero_copy_only=False)
         return found

@@ -1,4 +1,4 @@
-"""The thread that fetches: takes what comes in, decodes whole batches, looks for new partitions.
+"""The fetching thread of the Kafka source: polls, decodes whole batches, discovers partitions.
 
 Incoming ─▶ columns of values, offsets, timestamps by partition ─▶ Decoding ─▶ Fetched
 partitions that are added ─▶ read from their beginning
@@ -29,15 +29,15 @@ from tidegate.connectors.kafka.topic_ids import UNKNOWN, topic_ids, topic_was_re
 from tidegate.model.errors import CorruptData, TidegateError
 
 ASK_IDS_AGAIN_S = 30.0
-"""Chosen, not measured: librdkafka does not tell of which topic a record is."""
+"""The interval in seconds at which topic ids are requested. Chosen, not measured: librdkafka does not report them with records."""
 LOOK_AGAIN_S = 30.0
-"""After a look for new partitions that failed; or earlier, where it is due."""
+"""The pause in seconds after a failed discovery; less if the next one is due earlier."""
 
 _LOG = logging.getLogger(__name__)
 
 
 class Fetch:
-    """The fetcher's thread: everything in it may block."""
+    """The work of the fetcher's thread, which may block."""
 
     def __init__(
         self,
@@ -88,11 +88,11 @@ class Fetch:
             self._incoming.close()
 
     def commit(self, offsets: list[Any]) -> None:
-        """Called by the subtask's thread; never waits."""
+        """Passes offsets of a confirmed checkpoint on; called by the subtask's thread, never waits."""
         self._shared.commit(offsets)
 
     def add(self, split: Split) -> None:
-        """Called by the subtask's thread: another partition is to be read."""
+        """Adds a partition to read; called by the subtask's thread."""
         self._added.put(split)
 
     def _take_added(self) -> None:
@@ -130,7 +130,7 @@ class Fetch:
         yield from self._finished([s for s in self._ends if self._is_at_end(s)])
 
     def _ask_topic_ids(self) -> Iterator[Fetched]:
-        """Where the client tells none with the records."""
+        """Requests the ids of topics, where the consumer does not report them with records."""
         if self._incoming.tells_topic_ids or not self._ends or self._clock() < self._ask_ids_at:
             return
         self._ask_ids_at = self._clock() + ASK_IDS_AGAIN_S
@@ -145,7 +145,7 @@ class Fetch:
             return {}
 
     def _checked(self, found: Mapping[str, str]) -> Iterator[Fetched]:
-        """Gives splits without an id that of their topic. Raises ``CorruptData`` for a topic that was made again."""
+        """Sets the topic ids of splits that have none. Raises ``CorruptData`` for a topic that was created again."""
         for split_id in self._ends if found else ():
             topic, number = _place(split_id)
             known, now = self._topic_ids[split_id], found.get(topic, UNKNOWN)
@@ -212,7 +212,7 @@ class Fetch:
 
 
 def _without_first(found: Fetched, offset: int, rows: int) -> Fetched:
-    """What is left behind the first rows of the record at an offset, if it begins with that record."""
+    """Drops the first rows of the record at an offset, if the batch begins with that record."""
     if found.data is None or found.offsets is None or not len(found.offsets) or found.offsets[0] != offset:
         return found
     stamps = None if found.timestamps is None else found.timestamps.slice(rows)

@@ -1,4 +1,4 @@
-"""Markers: which epochs were published. One message an epoch, written in the epoch's own transaction.
+"""Markers of published epochs: one message for each epoch, written in the epoch's own transaction.
 
     topic ``tidegate-markers``   key <branch>/<subtask>/<checkpoint id>   value: when it was closed, or ``aborted``
 
@@ -26,19 +26,19 @@ from tidegate.model.errors import ExternalError
 
 TOPIC = "tidegate-markers"
 NOTES_TOPIC = "tidegate-transactions"
-"""Sinks that keep transactions open (``open_transactions``) note there what they committed, outside of any transaction, so no reader waits."""
+"""The topic in which sinks that keep transactions open (``open_transactions``) note commits, outside of transactions, so that no reader waits."""
 PARTITIONS = 8
-"""Chosen, not measured: markers are few and small."""
+"""How many partitions the topic of markers has. Chosen, not measured: markers are few and small."""
 RETENTION_MS = 7 * 24 * 3600 * 1000
-"""Kafka's default retention of a week; an older epoch is refused at recovery."""
+"""How long markers are kept, in ms: Kafka's default retention of a week; an older epoch is refused at recovery."""
 CLOCK_SKEW_MS = 3_600_000
-"""How much later a broker's clock may be than ours, or earlier."""
+"""The tolerated difference between a broker's clock and ours, in ms."""
 ABORTED = "aborted"
-"""Says that the epoch was given up by hand (``tidegate txn abort``): it counts as done, without its records."""
+"""The value of a marker whose epoch was aborted by hand (``tidegate txn abort``): it counts as done, without its records."""
 _NOTE_LIMIT_S = 30.0
-"""Kafka's default of ``request.timeout.ms``."""
+"""The limit for writing a note, in seconds: Kafka's default of ``request.timeout.ms``."""
 _WAIT_S = 90.0
-"""For transactions of others in the same partition, which the broker ends by itself after their timeout."""
+"""How many seconds to wait for other transactions in the same partition, which the broker ends after their timeout."""
 
 
 def key_of(branch: str, subtask: int, checkpoint_id: int) -> str:
@@ -47,7 +47,7 @@ def key_of(branch: str, subtask: int, checkpoint_id: int) -> str:
 
 
 def is_abort(value: str) -> bool:
-    """Tells whether a marker says that the epoch was given up."""
+    """Returns whether a marker says that its epoch was aborted."""
     return value == ABORTED
 
 
@@ -61,11 +61,11 @@ class Markers:
         self._producer: Any = None
 
     def on(self, topic: str) -> Markers:
-        """Those of another topic; empty: these."""
+        """Returns the markers of another topic; for an empty name, these."""
         return self if topic in ("", self.topic) else Markers(self._servers, self._properties, topic)
 
     def ensure_topic(self) -> None:
-        """Make the topic when it is missing. Raises ``ExternalError``, ``Unreachable``."""
+        """Creates the topic when it is missing. Raises ``ExternalError``, ``Unreachable``."""
         kafka = library()
         from confluent_kafka.cimpl import NewTopic
 
@@ -87,13 +87,13 @@ class Markers:
                 ) from error
 
     def read(self, since_ms: int) -> dict[str, str]:
-        """Keys and values of all committed markers written since then. Waits for what open transactions hold back.
+        """Returns keys and values of all committed markers written since then. Waits for open transactions that hold back reading.
 
         Raises ``ExternalError`` when that does not end in time."""
         return self._found(since_ms, None)
 
     def note(self, key: str, says: str) -> None:
-        """Writes a note, in no transaction. Raises ``ExternalError`` when it is not known to be durable."""
+        """Writes a note outside of transactions. Raises ``ExternalError`` when it may not be durable."""
         refused: list[Any] = []
         if self._producer is None:
             own = {k: v for k, v in self._properties.items() if k != TRANSACTION_TIMEOUT_KEY}
@@ -111,12 +111,12 @@ class Markers:
             )
 
     def find(self, keys: Collection[str], since_ms: int) -> dict[str, str]:
-        """Returns those of these keys that are there, and their values. Raises ``ExternalError``."""
+        """Returns the markers with these keys that exist, with their values. Raises ``ExternalError``."""
         found = self._found(since_ms, frozenset(keys))
         return {key: found[key] for key in keys if key in found}
 
     def _found(self, since_ms: int, wanted: frozenset[str] | None) -> dict[str, str]:
-        """``wanted``: enough when these are found; ``None``: all."""
+        """Reads markers. ``wanted``: stops when these are found; ``None``: reads all."""
         client = consumer(
             self._servers,
             self._properties,
@@ -133,7 +133,7 @@ class Markers:
             client.close()
 
     def _assign(self, client: Any, since_ms: int) -> dict[int, int]:
-        """Where the partitions end now, transactions that are still open included: those that hold anything."""
+        """Assigns the partitions that have messages since then; returns where they end now, open transactions included."""
         kafka = library()
         open_ends = consumer(
             self._servers, self._properties, group_id="tidegate-markers", isolation_level="read_uncommitted"

@@ -1,4 +1,4 @@
-"""Where reading begins and ends: offsets initialisers, resolved to numbers once, in the client.
+"""Offsets initialisers: where reading begins and ends, resolved to numbers once, in the client.
 
 Names follow PyFlink's ``KafkaOffsetsInitializer``. A number that is fixed when the job is submitted means the same after
 every restart, also before the first checkpoint.
@@ -20,7 +20,7 @@ TopicPartition = tuple[str, int]
 
 
 class KafkaOffsetResetStrategy(Enum):
-    """What stands for an offset that a group never committed, and for one that the partition does not have."""
+    """What replaces an offset that the group never committed, or that the partition does not have."""
 
     NONE = "none"
     LATEST = "latest"
@@ -37,7 +37,7 @@ class _Kind(Enum):
 
 @dataclass(frozen=True)
 class KafkaTopicPartition:
-    """A partition of a topic, as key of specific offsets."""
+    """A partition of a topic, as the key of specific offsets."""
 
     topic: str
     partition: int
@@ -45,7 +45,7 @@ class KafkaTopicPartition:
 
 @dataclass(frozen=True)
 class KafkaOffsetsInitializer:
-    """Made by its static methods."""
+    """Starting or stopping offsets of a source, made by its static methods."""
 
     kind: _Kind
     timestamp_ms: int = 0
@@ -66,13 +66,13 @@ class KafkaOffsetsInitializer:
     def committed_offsets(
         offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.NONE,
     ) -> KafkaOffsetsInitializer:
-        """What the group committed last; the strategy says what to do where it never did, or where the partition does not have that
-        offset (NONE: refuse)."""
+        """Starts at the group's committed offsets; the strategy says what to do where there is none, or where the partition does not have it (NONE:
+        refuse)."""
         return KafkaOffsetsInitializer(_Kind.COMMITTED, reset=offset_reset_strategy)
 
     @staticmethod
     def timestamp(timestamp: int) -> KafkaOffsetsInitializer:
-        """The first record that is not older, in ms since 1970; the end of the partition when there is none."""
+        """Starts at the first record with this timestamp, in ms since 1970, or a later one; at the partition's end when there is none."""
         ms = whole_number(timestamp, "KafkaOffsetsInitializer.timestamp")
         return KafkaOffsetsInitializer(_Kind.TIMESTAMP, timestamp_ms=ms)
 
@@ -81,8 +81,8 @@ class KafkaOffsetsInitializer:
         offsets: Mapping[KafkaTopicPartition, int],
         offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.EARLIEST,
     ) -> KafkaOffsetsInitializer:
-        """By partition. One that is not named starts where the group committed last. The strategy says what to do where it never did, and
-        where a partition does not have the offset: below its first record, or beyond its end (Flink: ``SpecifiedOffsetsInitializer``)."""
+        """Starts at the given offset of each partition; others start at the group's committed offsets. The strategy says what to do where there is
+        none, and where a partition does not have the offset (Flink: ``SpecifiedOffsetsInitializer``)."""
         named = tuple(
             ((p.topic, p.partition), whole_number(offset, f"KafkaOffsetsInitializer.offsets: the offset of {p}"))
             for p, offset in offsets.items()
@@ -106,12 +106,12 @@ class KafkaOffsetsInitializer:
                 return named | (self._committed(client, others, servers) if others else {})
 
     def may_be_out_of_range(self) -> bool:
-        """Whether partitions need not have the offsets that it resolves to."""
+        """Returns whether it may resolve to offsets that partitions do not have."""
         return self.kind in (_Kind.SPECIFIC, _Kind.COMMITTED)
 
     def in_range(self, client: Any, offsets: Mapping[TopicPartition, int], servers: str) -> dict[TopicPartition, int]:
-        """Returns offsets to begin at that partitions have: the strategy decides for others. ``client`` sees records of open transactions,
-        too: they are in the range. Raises ``InvalidJob`` for the strategy NONE, ``ExternalError``."""
+        """Replaces offsets that partitions do not have, by the strategy. ``client``: must see records of open transactions, which are in the range.
+        Raises ``InvalidJob`` for the strategy NONE, ``ExternalError``."""
         found = {}
         for place, offset in offsets.items():
             low, high = _watermarks(client, place, servers)

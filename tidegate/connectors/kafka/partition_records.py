@@ -1,4 +1,4 @@
-"""Records of one partition as columns, and how messages are taken apart into them; those that cannot be decoded, as dead letters."""
+"""Records of one partition as columns, converted from messages; and dead letters of those that cannot be decoded."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ DEAD_LETTER = Types.ROW_NAMED(
         Types.STRING(),
     ],
 )
-"""A record that could not be decoded, as it was; ``timestamp`` is in ms since 1970, null when it has none."""
+"""The type of dead letters: a record that could not be decoded; ``timestamp`` is in ms since 1970, null when it has none."""
 
 
 Tombstones: TypeAlias = Literal["fail", "skip"] | Callable[[bytes | None], Record] | None
-"""What becomes of a message without a value: the job fails, it is left out, or a function makes a record of its key. ``None``: a format that does
-not read it has it as poison."""
+"""What is done with a message without a value: the job fails, it is skipped, or a function makes a record of its key. ``None``: it is poison, unless
+the format decodes it."""
 
 
 class PoisonAction(Enum):
-    """What becomes of a record that cannot be decoded."""
+    """What is done with a record that cannot be decoded."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -50,15 +50,15 @@ Header: TypeAlias = tuple[str, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What records have beside keys and values: a value for each record."""
+    """Headers, leader epochs and timestamp types of records."""
 
     headers: list[list[Header]] = field(default_factory=list)
     leader_epochs: list[int | None] = field(default_factory=list)
     stamp_types: list[int] = field(default_factory=list)
-    """librdkafka's numbers: 0 there is none, 1 of the producer, 2 of the broker."""
+    """The types of timestamps by librdkafka's numbers: 0 none, 1 the producer's, 2 the broker's."""
 
     def part(self, cut: slice) -> Attributes:
-        """Returns those of some of the records."""
+        """Returns the attributes of some of the records."""
         return Attributes(self.headers[cut], self.leader_epochs[cut], self.stamp_types[cut])
 
 
@@ -71,11 +71,11 @@ class PartitionRecords:
     values: Values
     offsets: npt.NDArray[np.int64]
     stamps: npt.NDArray[np.int64]
-    """In ms since 1970; -1: none."""
+    """Timestamps in ms since 1970; -1: none."""
     keys: Values | None
-    """``None`` unless they are wanted."""
+    """``None`` unless keys are wanted."""
     attributes: Attributes | None = None
-    """``None`` unless they are wanted."""
+    """``None`` unless attributes are wanted."""
 
     def part(self, start: int, stop: int) -> PartitionRecords:
         """Returns the records from ``start`` up to ``stop``."""
@@ -88,7 +88,7 @@ class PartitionRecords:
 
 @dataclass(slots=True)
 class PartitionMessages:
-    """Messages of one partition, on their way to be ``PartitionRecords``."""
+    """Gathers messages of one partition, to become ``PartitionRecords``."""
 
     topic: str
     partition: int
@@ -99,7 +99,7 @@ class PartitionMessages:
     attributes: Attributes = field(default_factory=Attributes)
 
     def add(self, messages: Sequence[Any], with_keys: bool, with_attributes: bool = False) -> None:
-        """Takes messages of librdkafka apart into columns."""
+        """Converts messages of librdkafka to columns."""
         kind = library().Message
         self.values.extend(map(kind.value, messages))
         self.offsets.extend(map(kind.offset, messages))
@@ -119,7 +119,7 @@ class PartitionMessages:
 
 
 def runs(messages: Sequence[Any]) -> Iterator[tuple[tuple[str, int], Sequence[Any]]]:
-    """Messages by topic and partition, as they follow each other."""
+    """Yields consecutive messages of the same topic and partition."""
     kind = library().Message
     places = list(zip(map(kind.topic, messages), map(kind.partition, messages), strict=True))
     if not places:
@@ -135,7 +135,7 @@ def runs(messages: Sequence[Any]) -> Iterator[tuple[tuple[str, int], Sequence[An
 
 
 def dead_letter(taken: PartitionRecords, poison: PoisonRecord) -> pa.RecordBatch:
-    """One row of ``DEAD_LETTER``."""
+    """Makes a row of ``DEAD_LETTER`` of a poison record."""
     at = poison.index
     assert taken.keys is not None
     stamp = int(taken.stamps[at]) if taken.stamps[at] >= 0 else None

@@ -1,4 +1,4 @@
-"""Who publishes under a transactional id: the port. Its implementations are ``transactional_producers`` and ``columnar.transaction``.
+"""The interface of transactional producers. Its implementations are ``transactional_producers`` and ``columnar.transaction``.
 
     init ─▶ begin ─▶ send · mark ─▶ commit      after any error: ``give_up``, and never again
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 from tidegate.connectors.kafka.sending import DEFAULT_BATCH_BYTES
 
 ABORT_TIMEOUT_S = 5.0
-"""Chosen, not measured: an abort that takes longer is left to the next producer of the id."""
+"""The limit for an abort, in seconds. Chosen, not measured: one that takes longer is left to the next producer of the id."""
 
 Refusal = tuple[Any, str]
 """The error of a message that the broker did not take, and its topic."""
@@ -25,7 +25,7 @@ Refusal = tuple[Any, str]
 
 @dataclass(slots=True)
 class BatchLimit:
-    """The largest batch of records in bytes. It outlives producers: one that is refused as too large is halved for the next."""
+    """The largest batch of records in bytes, shared by successive producers: when one is refused as too large, the limit is halved."""
 
     size_bytes: int = DEFAULT_BATCH_BYTES
 
@@ -41,7 +41,7 @@ class BatchLimit:
 
 
 class TransactionalProducer(ABC):
-    """Publishes records in transactions under one transactional id."""
+    """Writes records in transactions under one transactional id."""
 
     @abstractmethod
     def init(self, limit_s: float) -> None:
@@ -53,15 +53,15 @@ class TransactionalProducer(ABC):
 
     @abstractmethod
     def send(self, records: pa.RecordBatch) -> None:
-        """With the columns of ``records.SCHEMA``; in order by partition. May wait for those before them."""
+        """Sends records with the columns of ``records.SCHEMA``, in order within a partition. May wait for earlier ones."""
 
     @abstractmethod
     def mark(self, topic: str, markers: Mapping[str, str]) -> None:
-        """Keys and values of records like others, in the same transaction."""
+        """Sends markers, given as keys and values of records, in the same transaction."""
 
     @abstractmethod
     def flush(self, limit_s: float) -> None:
-        """Until the broker has everything that was sent; only ``commit`` needs it, and does it itself."""
+        """Waits until the broker has everything that was sent. ``commit`` does so itself."""
 
     @abstractmethod
     def commit(self, limit_s: float) -> None:
@@ -69,14 +69,13 @@ class TransactionalProducer(ABC):
 
     @abstractmethod
     def give_up(self, error: Any) -> None:
-        """Abort where ``error`` (a ``KafkaError``) asks for it, so that no reader waits for what is given up; where it cannot be
-        done, the broker or the successor does it."""
+        """Aborts the transaction where ``error`` (a ``KafkaError``) requires it, so that no reader waits; if that fails, the broker or the next
+        producer does it."""
 
     @abstractmethod
     def refusal(self) -> Refusal | None:
-        """Why the transaction failed, where it was a record."""
+        """Returns the error of a record, if one made the transaction fail."""
 
     @abstractmethod
     def close(self) -> None:
-        """Closes the connections. A transaction that is open is left to its timeout, or to the next producer of this
-        id."""
+        """Closes the connections. An open transaction is left to its timeout, or to the next producer of this id."""

@@ -1,5 +1,5 @@
-"""Second phase of the exactly-once sink: an epoch's records go out in one Kafka transaction, with their marker; epochs that waited
-for one another share it.
+"""The second phase of the exactly-once sink: an epoch's records are published in one Kafka transaction, with their marker; epochs that waited together
+share it.
 
     committable [branch, writer subtask, checkpoint id, closed at, records, prefix, topic of markers]
         │ confirm(n), or recovery to n
@@ -33,18 +33,18 @@ from tidegate.model.errors import CorruptData, ExternalError, InvalidJob, Tidega
 from tidegate.model.values import Committable
 
 INIT_TIMEOUT_S = 30.0
-"""Chosen, not measured: the coordinator may be starting."""
+"""The limit for taking a transactional id, in seconds. Chosen, not measured: the coordinator may be starting."""
 COMMIT_TIMEOUT_S = 60.0
 """Kafka's default of ``transaction.timeout.ms``."""
 TOGETHER_BYTES = 32 << 20
-"""Bytes of epochs that go into one transaction together; a larger epoch goes alone."""
+"""How many bytes of epochs go into one transaction; a larger epoch goes alone."""
 
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """What one writer wrote between two checkpoints. Travels as a list."""
+    """The records that one writer wrote between two checkpoints. Stored as a list."""
 
     branch: str
     subtask: int
@@ -52,12 +52,12 @@ class Epoch:
     closed_at_ms: int
     records: bytes | memoryview
     prefix: str = ""
-    """The prefix of the transactional id; empty (in older checkpoints): the prefix that the sink has."""
+    """The prefix of the transactional id; empty in older checkpoints: the sink's own."""
     marker_topic: str = ""
 
     @staticmethod
     def of(committable: Committable) -> Epoch:
-        """Reads an epoch from a committable. Raises ``CorruptData`` when it is none."""
+        """Parses a committable. Raises ``CorruptData`` when it is not an epoch."""
         try:
             branch, subtask, checkpoint_id, closed_at_ms, records, *more = committable
             prefix, topic = more or ("", "")
@@ -67,30 +67,30 @@ class Epoch:
             raise CorruptData(f"not a committable of the Kafka sink: {str(committable)[:100]}") from error
 
     def as_list(self) -> list[Committable]:
-        """Returns the epoch in the form in which checkpoints hold it."""
+        """Returns the epoch as a committable."""
         told = [self.branch, self.subtask, self.checkpoint_id, self.closed_at_ms, self.records]
         return [*told, self.prefix, self.marker_topic]
 
     @property
     def key(self) -> str:
-        """The key of the epoch's marker."""
+        """Returns the key of the epoch's marker."""
         return key_of(self.branch, self.subtask, self.checkpoint_id)
 
 
 def _as_bytes(records: Any) -> bytes | memoryview:
-    """Raises ``TypeError``."""
+    """Returns the records as bytes. Raises ``TypeError``."""
     if not isinstance(records, bytes | memoryview):
         raise TypeError(f"records are {type(records).__name__}")
     return records
 
 
 def is_too_old(epoch: Epoch, now_ms: int) -> bool:
-    """Tells whether a missing marker proves nothing, because it may have expired."""
+    """Returns whether the epoch is so old that its marker may have expired."""
     return now_ms - epoch.closed_at_ms > RETENTION_MS // 2
 
 
 class _Name(NamedTuple):
-    """The name of a producer."""
+    """The parts of a transactional id."""
 
     prefix: str
     branch: str
@@ -103,17 +103,17 @@ class _Name(NamedTuple):
 
 @dataclass(slots=True)
 class _Identity:
-    """A producer that holds a transactional id, and what had been published under it before."""
+    """A producer that holds a transactional id, and what was published under it before."""
 
     producer: TransactionalProducer
     published: dict[str, str]
-    """Markers: keys, and what they say."""
+    """The markers that exist: values by key."""
     is_own: bool
-    """Whether no other process can have published under it, and this process knows of no doubt."""
+    """Whether no other process can have published under the id, and no outcome is in doubt."""
 
 
 class EpochPublisher(Committer):
-    """``own_branch``: of the attempt that this process is; empty for a process that closed no epochs itself."""
+    """Publishes epochs. ``own_branch``: of this process's attempt; empty for a process that closed no epochs itself."""
 
     def __init__(
         self,
@@ -138,12 +138,12 @@ class EpochPublisher(Committer):
         self._batch_limit = BatchLimit.of(properties)
 
     def commit(self, committables: Sequence[Committable]) -> None:
-        """Epochs of one writer that waited together go out in one transaction: a broker needs its time for each, however small."""
+        """Publishes epochs. Those of one writer that waited together go into one transaction, since a broker takes its time for each."""
         for epochs in self._together(Epoch.of(committable) for committable in committables):
             self._publish(epochs, with_records=True)
 
     def abort(self, committable: Committable) -> None:
-        """Decide that an epoch is never published: its marker alone is written. Does nothing when there is one already."""
+        """Aborts an epoch: its marker alone is written. Does nothing when there is one already."""
         self._publish([Epoch.of(committable)], with_records=False)
 
     def name_of(self, committable: Committable) -> str:
@@ -155,11 +155,11 @@ class EpochPublisher(Committer):
         self._identities.clear()
 
     def prepare(self, subtask: int) -> None:
-        """Take the own identity before the first commit: the broker needs a moment for a new one."""
+        """Takes this attempt's transactional id before the first commit, since the broker takes a moment for a new one."""
         self._identity(_Name(self._prefix, self._own_branch, subtask), self._markers, self._now_ms())
 
     def _together(self, epochs: Iterable[Epoch]) -> Iterator[list[Epoch]]:
-        """As they follow each other; never more than a broker takes well before the transaction's timeout."""
+        """Groups consecutive epochs of one writer, up to a size that a broker takes well before the transaction's timeout."""
         group: list[Epoch] = []
         taken = 0
         for epoch in epochs:
@@ -211,7 +211,7 @@ class EpochPublisher(Committer):
             raise
 
     def _check_for_good(self, epochs: Sequence[Epoch], why: Any) -> None:
-        """Raises ``UserError`` where the broker refused records that their topics do not take now either, so that they are not sent for ever."""
+        """Raises ``UserError`` if the topics would refuse the records again, so that they are not sent for ever."""
         codes = library().KafkaError
         of_records = (codes.MSG_SIZE_TOO_LARGE, codes.UNKNOWN_TOPIC_OR_PART, codes._UNKNOWN_TOPIC, codes.INVALID_RECORD)
         if why.code() not in of_records:
@@ -231,7 +231,7 @@ class EpochPublisher(Committer):
                 ) from error
 
     def _check_age(self, epoch: Epoch) -> None:
-        """Checks an epoch without a marker that another process closed, or whose outcome is in doubt."""
+        """Raises if a missing marker of the epoch may have expired, for one that another process closed or whose outcome is in doubt."""
         if is_too_old(epoch, self._now_ms()):
             raise CorruptData(
                 f"epoch {epoch.key} was closed {(self._now_ms() - epoch.closed_at_ms) // 3_600_000} hours ago: markers are "
@@ -267,8 +267,7 @@ class EpochPublisher(Committer):
         return identity
 
     def _give_up(self, epoch: Epoch) -> None:
-        """Gives up the producer, since the transaction's fate is unknown: the next one of this id ends it, and reads
-        the markers."""
+        """Closes the producer, since the transaction's outcome is unknown: the next one of this id ends it, and reads the markers."""
         self._identities.pop(self._name(epoch), None)
         self._doubted.add(self._name(epoch))
 
@@ -285,5 +284,5 @@ def _is_decided(epoch: Epoch, identity: _Identity) -> bool:
 
 
 def _told(error: TidegateError) -> ExternalError:
-    """To be tried again, whatever it was."""
+    """Converts an error to one that is retried."""
     return error if isinstance(error, ExternalError) else ExternalError(error.message)

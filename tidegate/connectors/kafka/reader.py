@@ -1,4 +1,4 @@
-"""Reads the partitions of one subtask: a thread fetches and decodes ahead, the subtask's thread only takes.
+"""The reader of a subtask's partitions: a background thread fetches and decodes ahead, the subtask's thread only takes batches.
 
     Fetch ─▶ queue ─▶ poll ─▶ emitted in slices ─▶ advance: position = last offset + 1
 
@@ -31,11 +31,11 @@ from tidegate.connectors.kafka.splits import place_in, with_topic_id
 from tidegate.records.batch import ArrowBatch
 
 MAX_PENDING = 100
-"""Checkpoints whose offsets are remembered until they are confirmed; chosen, not measured."""
+"""How many checkpoints' offsets are remembered until they are confirmed; chosen, not measured."""
 _READ_AHEAD = 4
-"""As many batches as `tidegate.source.fetch-queue` keeps by default."""
+"""How many batches are read ahead: the default of `tidegate.source.fetch-queue`."""
 SETTLE_LIMIT_S = 5.0
-"""Chosen, not measured: how long `close` waits for the fetching thread."""
+"""How many seconds `close` waits for the fetching thread. Chosen, not measured."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class KafkaReader(SourceReader):
         self._wait_for_splits()
 
     def _wait_for_splits(self) -> None:
-        """New partitions come unasked; what an earlier JobManager had not handed out goes to a reader that asks."""
+        """Requests partitions that an earlier JobManager had not assigned; new ones are assigned without a request."""
         if self._context.request_split is not None:
             self._context.request_split()
 
@@ -158,24 +158,24 @@ class KafkaReader(SourceReader):
                 self._settle()
 
     def _pending_records(self) -> float:
-        """Flink's ``pendingRecords``: how many lie behind the positions, as far as the broker has said so."""
+        """Returns Flink's ``pendingRecords``: how many records are behind the positions, as far as the broker has reported."""
         ends = {} if self._fetch is None else dict(self._fetch.ends)
         return float(sum(max(0, end - self._position(split_id)) for split_id, end in ends.items()))
 
     def _show(self, split: Split) -> None:
-        """Flink's ``currentOffset``, by which an autoscaler sees how many partitions there are."""
+        """Registers Flink's gauge ``currentOffset``, from which an autoscaler learns the number of partitions."""
         topic, number = split.payload[:2]
         name = f"KafkaSourceReader.topic.{topic}.partition.{number}.currentOffset"
         if self._context.watch is not None:
             self._context.watch(name, lambda: float(self._position(split.split_id) - 1))
 
     def _position(self, split_id: str) -> int:
-        """The offset of the next record: where reading begins, as long as there was none."""
+        """Returns the offset of the next record of a split."""
         state = self._states[split_id]
         return place_in(state.split.payload[2] if state.position is None else state.position)[0]
 
     def _moved(self, split_id: str, position: int | list[int]) -> None:
-        """See ``splits.place_in``."""
+        """Sets the position of a split; see ``splits.place_in``."""
         self._states[split_id] = SplitState(self._states[split_id].split, position)
 
     def _commit(self, states: list[SplitState]) -> None:
@@ -192,7 +192,7 @@ class KafkaReader(SourceReader):
         self._fetch.commit(wanted)
 
     def _settle(self) -> None:
-        """At the end of all partitions: the last offsets arrive before the process goes, if the broker answers soon."""
+        """Commits the last offsets at the end of all partitions, if the broker answers soon."""
         client, wanted = self._client, self._last_commit
 
         def settle() -> None:

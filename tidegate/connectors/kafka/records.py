@@ -1,4 +1,4 @@
-"""What goes to Kafka: records as columns of topic, key, value and timestamp, and in what form they wait for their commit.
+"""Records to write: columns of topic, key, value and timestamp, and their form in committables.
 
 batch of the stream ─▶ KafkaRecordSerializationSchema ─▶ Outgoing ─▶ Arrow IPC, in a committable ─▶ messages
 """
@@ -33,18 +33,18 @@ SCHEMA = pa.schema(
 
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 WHOLE_SCHEMA = SCHEMA.append(pa.field("partition", pa.int32())).append(pa.field("headers", HEADERS))
-"""The columns of records with headers, or with a partition that was chosen for them: librdkafka sends them, one by one."""
+"""The columns of records with headers, or with an explicit partition, which librdkafka sends one by one."""
 
 _WORTH_ROWS = 1000
 _OVERHEAD_BYTES = 200
-"""Bytes that a record batch with one record adds, which Kafka counts into the size of a message."""
+"""How many bytes a record batch adds to one record, which Kafka counts as part of a message's size."""
 
 
 Headers: TypeAlias = list[tuple[str, bytes | None]] | None
 
 
 class KafkaTopicSelector(ABC):
-    """Says the topic of a record."""
+    """Chooses the topic of a record."""
 
     @abstractmethod
     def apply(self, data: Record) -> str:
@@ -53,7 +53,7 @@ class KafkaTopicSelector(ABC):
 
 @dataclass(frozen=True)
 class KafkaSinkContext:
-    """What a schema learns of the subtask that it writes for. ``partitions_of``: how many partitions a topic has."""
+    """What a schema learns about its subtask. ``partitions_of``: returns how many partitions a topic has."""
 
     parallel_instance_id: int
     number_of_parallel_instances: int
@@ -62,7 +62,7 @@ class KafkaSinkContext:
 
 @dataclass(frozen=True)
 class KafkaRecordSerializationSchema:
-    """Made by ``KafkaRecordSerializationSchema.builder()``."""
+    """Converts records of a stream to Kafka records; made by ``KafkaRecordSerializationSchema.builder()``."""
 
     topic: str | None
     topic_selector: Callable[[Record], str] | None
@@ -72,20 +72,20 @@ class KafkaRecordSerializationSchema:
 
     @property
     def is_whole(self) -> bool:
-        """Whether ``outgoing`` has the columns of ``WHOLE_SCHEMA``."""
+        """Returns whether ``outgoing`` has the columns of ``WHOLE_SCHEMA``."""
         return False
 
     def opened(self, context: KafkaSinkContext) -> KafkaRecordSerializationSchema:
-        """Returns the schema that one subtask writes with (Flink: ``open``)."""
+        """Returns the schema for one subtask (Flink: ``open``)."""
         return self
 
     @staticmethod
     def builder() -> KafkaRecordSerializationSchemaBuilder:
-        """Starts a schema; it needs a topic and a schema of values."""
+        """Returns a builder of a schema, which needs a topic and a schema of values."""
         return KafkaRecordSerializationSchemaBuilder()
 
     def outgoing(self, batch: ArrowBatch, type_info: TypeInformation) -> pa.RecordBatch:
-        """With the columns of ``SCHEMA``, or of ``WHOLE_SCHEMA``."""
+        """Converts a batch to the columns of ``SCHEMA``, or of ``WHOLE_SCHEMA``."""
         data = batch.data
         rows = data.num_rows
         values = _column(encoded(self.value, data, type_info))
@@ -105,7 +105,7 @@ class KafkaRecordSerializationSchema:
 
 @dataclass
 class KafkaRecordSerializationSchemaBuilder:
-    """Collects topic, schemas and timestamps, then ``build`` (PyFlink: ``KafkaRecordSerializationSchemaBuilder``)."""
+    """Builds a ``KafkaRecordSerializationSchema`` (PyFlink: ``KafkaRecordSerializationSchemaBuilder``)."""
 
     _topic: str | None = None
     _selector: Callable[[Record], str] | None = None
@@ -128,14 +128,14 @@ class KafkaRecordSerializationSchemaBuilder:
     def set_value_serialization_schema(
         self, value_serialization_schema: SerializationSchema | MessageSchema | Callable[[Record], bytes]
     ) -> KafkaRecordSerializationSchemaBuilder:
-        """Sets how records become the values of messages."""
+        """Sets how records are serialized to the values of messages."""
         self._value = serializer_of(value_serialization_schema)
         return self
 
     def set_key_serialization_schema(
         self, key_serialization_schema: SerializationSchema | MessageSchema | Callable[[Record], bytes]
     ) -> KafkaRecordSerializationSchemaBuilder:
-        """Records with one key go to one partition, in order."""
+        """Sets how records are serialized to keys; records with one key go to one partition, in order."""
         self._key = serializer_of(key_serialization_schema)
         return self
 
@@ -150,7 +150,7 @@ class KafkaRecordSerializationSchemaBuilder:
 
 
 def check_sizes(records: pa.RecordBatch, limit_bytes: int) -> None:
-    """Raises ``UserError`` for a record that the broker would refuse: it must fail here, before the vote."""
+    """Raises ``UserError`` for a record that the broker would refuse: it must fail before its checkpoint completes."""
     if records.nbytes + _OVERHEAD_BYTES <= limit_bytes:
         return
     lengths = (pc.fill_null(pc.binary_length(records.column(name)), 0) for name in ("key", "value"))
@@ -165,8 +165,8 @@ def check_sizes(records: pa.RecordBatch, limit_bytes: int) -> None:
 
 
 def to_bytes(batches: Sequence[pa.RecordBatch]) -> memoryview:
-    """As an Arrow IPC stream. What is written in a second may be tens of megabytes: they are counted before, since a stream
-    that grows is copied again and again, and given as a view, which msgpack takes as bytes."""
+    """Serializes batches as an Arrow IPC stream. The size is computed first, since a stream that grows is copied again and again, and a view is
+    returned, which msgpack accepts as bytes."""
     table = pa.Table.from_batches(batches, batches[0].schema).unify_dictionaries()
     counted = pa.MockOutputStream()
     _write(table, counted)
@@ -177,7 +177,7 @@ def to_bytes(batches: Sequence[pa.RecordBatch]) -> memoryview:
 
 
 def from_bytes(content: bytes | memoryview) -> list[pa.RecordBatch]:
-    """Not in smaller batches than is worth the trouble."""
+    """Deserializes batches from an Arrow IPC stream, combining small ones."""
     table = pa.ipc.open_stream(content).read_all()
     if table.num_rows < _WORTH_ROWS * table.column("value").num_chunks:
         table = table.combine_chunks()
@@ -201,7 +201,7 @@ def topics_of(batches: Sequence[pa.RecordBatch]) -> list[str]:
 
 
 def messages(records: pa.RecordBatch) -> Iterator[tuple[bytes | None, bytes | None, int, int | None, Headers]]:
-    """(value, key, timestamp, partition, headers) of each, in order; timestamp 0 is the time of sending."""
+    """Returns (value, key, timestamp, partition, headers) of each record, in order; timestamp 0 is the time of sending."""
     rows = records.num_rows
     stamps = records.column("timestamp")
     keys = records.column("key")
@@ -216,7 +216,7 @@ def messages(records: pa.RecordBatch) -> Iterator[tuple[bytes | None, bytes | No
 
 
 def is_whole(records: pa.RecordBatch) -> bool:
-    """Whether records have the columns of ``WHOLE_SCHEMA``."""
+    """Returns whether records have the columns of ``WHOLE_SCHEMA``."""
     return "headers" in records.schema.names
 
 

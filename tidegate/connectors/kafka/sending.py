@@ -1,5 +1,4 @@
-"""Messages handed to librdkafka one behind the other, in order; a full queue is waited for. They become Python's objects in
-small pieces, because objects by the thousand keep its garbage collector busy.
+"""Sending of records by librdkafka, in order; waits while its queue is full.
 
 Keys go to partitions as Java's clients send them (murmur2).
 """
@@ -18,9 +17,9 @@ from tidegate.model.errors import ExternalError
 
 QUEUE_MESSAGES = 500_000
 PIECE = 500
-"""As for reading (docs/adr/0061): more message objects at once keep the garbage collector busy."""
+"""How many messages are converted at a time, as for reading (docs/adr/0061): more objects keep the garbage collector busy."""
 ROOM_LIMIT_S = 60.0
-"""How long a queue may stay full before the sending fails."""
+"""How many seconds the queue may stay full before sending fails."""
 DEFAULT_MESSAGE_BYTES = 1_000_000
 """librdkafka's default of ``message.max.bytes``."""
 DEFAULT_BATCH_BYTES = 1_000_000
@@ -49,7 +48,7 @@ def message_limit(properties: Mapping[str, str]) -> int:
 
 
 def send(client: Any, records: pa.RecordBatch, servers: str, on_delivery: OnDelivery | None = None) -> None:
-    """In order; waits while the queue is full. Raises ``ExternalError`` for a message that cannot even be queued."""
+    """Sends records in order; waits while the queue is full. Raises ``ExternalError`` for a message that cannot even be queued."""
     kafka = library()
     for topic, found in by_topic(records):
         try:
@@ -63,7 +62,7 @@ def send(client: Any, records: pa.RecordBatch, servers: str, on_delivery: OnDeli
 
 
 def _send_piece(client: Any, topic: str, piece: pa.RecordBatch, on_delivery: OnDelivery | None) -> None:
-    """One call a record, arguments by position: the client's call for many takes no timestamps, and costs the same."""
+    """Sends records with one call each, arguments by position: the client's call for many takes no timestamps, and costs the same."""
     produce = client.produce
     for value, key, stamp, chosen, headers in messages(piece):
         more = (stamp,) if headers is None else (stamp, headers)
@@ -76,7 +75,7 @@ def _send_piece(client: Any, topic: str, piece: pa.RecordBatch, on_delivery: OnD
 
 
 def _wait_for_room(client: Any) -> None:
-    """Waits until half of the queue is gone, or until nothing moves for ``ROOM_LIMIT_S``."""
+    """Waits until half of the queue is empty, or until nothing moves for ``ROOM_LIMIT_S``."""
     goal, gives_up_at = len(client) // 2, time.monotonic() + ROOM_LIMIT_S
     while len(client) > goal and time.monotonic() < gives_up_at:
         client.poll(0.05)

@@ -1,5 +1,5 @@
-"""The source's librdkafka client, which two threads use: the fetcher's reads with it and asks for partitions, the subtask's
-commits the offsets of confirmed checkpoints."""
+"""The source's librdkafka client, which two threads share: the fetcher's polls it and fetches metadata, the subtask's commits the offsets of confirmed
+checkpoints."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ class SharedClient:
         self._in_use = threading.Lock()
 
     def commit(self, offsets: list[Any]) -> None:
-        """Called by the subtask's thread. The client is locked while it waits for messages, so a commit would wait for that, for
-        minutes where a topic is calm: then the fetcher's thread commits as soon as it is back from the broker."""
+        """Commits offsets; called by the subtask's thread. The client is locked while it waits for messages, which may be minutes for a quiet topic:
+        the fetcher's thread then commits as soon as it is free."""
         self._confirmed.put(offsets)
         self._commit_confirmed()
 
     @contextmanager
     def used(self) -> Iterator[Any]:
-        """Never around a ``yield`` of records: that waits for the subtask."""
+        """Yields the client, locked. Must not be held around a ``yield`` of records, which waits for the subtask."""
         self._commit_confirmed()
         with self._in_use:
             yield self._client
         self._commit_confirmed()
 
     def serve(self) -> None:
-        """Serves the callbacks of a client that does not consume: events, such as committed offsets, would pile up."""
+        """Serves the callbacks of a client that does not consume: its events, such as committed offsets, would pile up."""
         with self.used() as client:
             client.poll(0)
 
     def _commit_confirmed(self) -> None:
-        """Looks again after letting the client go: offsets that came meanwhile found it in use and were left to us."""
+        """Commits confirmed offsets; repeats after releasing the client, since offsets that arrived meanwhile found it in use."""
         while not self._confirmed.empty() and self._in_use.acquire(blocking=False):
             try:
                 latest: list[Any] = []
@@ -56,7 +56,7 @@ class SharedClient:
 
 
 def _commit(client: Any, offsets: list[Any]) -> None:
-    """Without waiting: the group's offsets are for people and for ``committed_offsets``, not for recovery."""
+    """Commits offsets without waiting: they are for monitoring and for ``committed_offsets``, not for recovery."""
     try:
         client.commit(offsets=offsets, asynchronous=True)
     except library().KafkaException as error:

@@ -48,7 +48,7 @@ STRATEGY_KEY = "sink.transaction-naming-strategy"
 
 @dataclass(frozen=True)
 class KafkaSink(Sink):
-    """Made by ``KafkaSink.builder()``."""
+    """Writes records to Kafka; made by ``KafkaSink.builder()``."""
 
     servers: str
     schema: KafkaRecordSerializationSchema
@@ -57,23 +57,23 @@ class KafkaSink(Sink):
     properties: dict[str, str]
     marker_topic: str = TOPIC
     strategy: TransactionNamingStrategy | None = None
-    """``None``: epochs travel in the checkpoint."""
+    """How transactions that are kept open are named; ``None``: epochs are stored in the checkpoint."""
     keeps_together: bool = field(init=False, default=False)
-    """The subtask that restores the transactions of a writer aborts what else it left open."""
+    """Whether one subtask restores all transactions of a writer, since it aborts what else that one left open."""
     _sessions: list[TransactionSession] = field(init=False, default_factory=list, repr=False, compare=False)
-    """The one of the subtask, which its committer and its writer share."""
+    """The session of the subtask, which its committer and its writer share."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "keeps_together", self.strategy is not None)
 
     @staticmethod
     def builder() -> KafkaSinkBuilder:
-        """Starts a sink; it needs servers and a record serializer."""
+        """Returns a builder of a sink, which needs servers and a record serializer."""
         return KafkaSinkBuilder()
 
     def validate(self) -> None:
-        """Raises ``InvalidJob`` when the topic is not there or transactions may not be as long as the sink's, ``Unreachable`` when
-        the broker is not there."""
+        """Raises ``InvalidJob`` when the topic does not exist or the broker does not allow the transaction timeout, ``Unreachable`` when there is no
+        broker."""
         client = admin(self.servers, self.properties)
         contact(client, self.servers)
         if self.schema.topic is not None:
@@ -155,7 +155,7 @@ class KafkaSink(Sink):
 
 @dataclass
 class KafkaSinkBuilder:
-    """Collects the settings of a sink, then ``build`` (PyFlink: ``KafkaSinkBuilder``)."""
+    """Builds a ``KafkaSink`` (PyFlink: ``KafkaSinkBuilder``)."""
 
     _schema: KafkaRecordSerializationSchema | None = None
     _guarantee: DeliveryGuarantee = DeliveryGuarantee.NONE
@@ -165,34 +165,34 @@ class KafkaSinkBuilder:
     _strategy: TransactionNamingStrategy | None = None
 
     def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSinkBuilder:
-        """Sets the brokers to begin with: ``host:port`` with commas between them."""
+        """Sets the initial brokers: ``host:port``, separated by commas."""
         return self.set_property(SERVERS_KEY, bootstrap_servers)
 
     def set_record_serializer(self, record_serializer: KafkaRecordSerializationSchema) -> KafkaSinkBuilder:
-        """Sets how records become messages."""
+        """Sets how records are serialized to messages."""
         self._schema = record_serializer
         return self
 
     def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> KafkaSinkBuilder:
-        """Sets whether records arrive exactly once, at least once, or without a guarantee, as by default."""
+        """Sets the delivery guarantee; the default is NONE."""
         self._guarantee = delivery_guarantee
         return self
 
     def set_transactional_id_prefix(self, transactional_id_prefix: str) -> KafkaSinkBuilder:
-        """First part of the transactional ids; required for exactly once. It need not differ between jobs."""
+        """Sets the first part of the transactional ids; required for exactly once. It need not differ between jobs."""
         self._prefix = transactional_id_prefix
         return self
 
     def set_marker_topic(self, topic: str) -> KafkaSinkBuilder:
-        """Ours: where it is noted what was published (made when it is missing)."""
+        """Sets the topic in which published epochs are marked (created when it is missing). This method is tidegate's own."""
         self._marker_topic = topic
         return self
 
     def set_transaction_naming_strategy(
         self, transaction_naming_strategy: TransactionNamingStrategy
     ) -> KafkaSinkBuilder:
-        """Writes exactly once into transactions that stay open until their checkpoint is confirmed, and names them so. Without it
-        records wait in the checkpoint, and a transaction is open only while it is published."""
+        """Keeps transactions open until their checkpoint is confirmed, and names them by this strategy. Without it records wait in the checkpoint, and
+        a transaction is open only while they are published."""
         self._strategy = transaction_naming_strategy
         return self
 
@@ -240,7 +240,7 @@ class KafkaSinkBuilder:
 
 
 def strategy_of(text: str) -> TransactionNamingStrategy:
-    """Raises ``InvalidJob``."""
+    """Parses the option ``sink.transaction-naming-strategy``. Raises ``InvalidJob``."""
     try:
         return TransactionNamingStrategy[text.upper()]
     except KeyError:

@@ -41,7 +41,7 @@ _OURS = frozenset({DISCOVERY_KEY, COMMIT_KEY, "isolation.level", GROUP_KEY, "cli
 
 @dataclass(frozen=True, kw_only=True)
 class KafkaSource(Source):
-    """Made by ``KafkaSource.builder()``. Records carry Kafka's timestamps until a watermark strategy gives them others."""
+    """Reads partitions of Kafka; made by ``KafkaSource.builder()``. Records have Kafka's timestamps until a watermark strategy assigns others."""
 
     servers: str
     subscription: KafkaSubscription
@@ -60,15 +60,15 @@ class KafkaSource(Source):
 
     @staticmethod
     def builder() -> KafkaSourceBuilder:
-        """Starts a source; it needs servers, topics or partitions, and a schema of values."""
+        """Returns a builder of a source, which needs servers, topics or partitions, and a schema of values."""
         return KafkaSourceBuilder()
 
     def owner_of(self, split: Split, parallelism: int) -> int:
-        """Which subtask reads a partition."""
+        """Returns the index of the subtask that reads a partition."""
         return owner_of(split, parallelism)
 
     def list_splits(self, parallelism: int) -> list[Split]:
-        """The partitions that there are, with where reading begins and ends. Raises ``InvalidJob``, ``Unreachable``."""
+        """Returns the existing partitions, with their starting and stopping offsets. Raises ``InvalidJob``, ``Unreachable``."""
         with self._client() as client:
             partitions = self.subscription.partitions(client, self.servers)
             ids = self._topic_ids(partitions)
@@ -82,7 +82,7 @@ class KafkaSource(Source):
         ]
 
     def discover(self, known: Set[str]) -> list[Split]:
-        """Returns the partitions that are new, to be read from their beginning. A topic that is gone may come back."""
+        """Returns the new partitions, to be read from their beginning. A topic that is missing may reappear."""
         try:
             with self._client() as client:
                 partitions = self.subscription.partitions(client, self.servers)
@@ -98,7 +98,7 @@ class KafkaSource(Source):
 
     @contextlib.contextmanager
     def _client(self, isolation: str = "") -> Iterator[Any]:
-        """One that asks for metadata and offsets, and has reached a broker. Raises ``InvalidJob``, ``Unreachable``."""
+        """Yields a client for metadata and offsets that has reached a broker. Raises ``InvalidJob``, ``Unreachable``."""
         client = consumer(
             self.servers,
             self._client_properties(),
@@ -138,8 +138,8 @@ class KafkaSource(Source):
 
 @dataclass
 class KafkaSourceBuilder:
-    """As PyFlink's: servers, group and prefix of the client are properties, of which the last that is set counts. ``build`` raises
-    ``InvalidJob`` for what is missing or contradicts itself."""
+    """Builds a ``KafkaSource``. As in PyFlink, servers, group and client prefix are properties, of which the last set counts. ``build`` raises
+    ``InvalidJob`` for settings that are missing or contradict each other."""
 
     _subscription: KafkaSubscription = field(default_factory=KafkaSubscription)
     _starting: KafkaOffsetsInitializer = field(default_factory=KafkaOffsetsInitializer.earliest)
@@ -152,11 +152,11 @@ class KafkaSourceBuilder:
     _tombstones: Tombstones = None
 
     def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSourceBuilder:
-        """Sets the brokers to begin with: ``host:port`` with commas between them."""
+        """Sets the initial brokers: ``host:port``, separated by commas."""
         return self.set_property(SERVERS_KEY, bootstrap_servers)
 
     def set_group_id(self, group_id: str) -> KafkaSourceBuilder:
-        """Under which offsets are committed when a checkpoint is confirmed; without it none are."""
+        """Sets the consumer group whose offsets are committed when a checkpoint is confirmed; without it none are."""
         return self.set_property(GROUP_KEY, group_id)
 
     def set_topics(self, *topics: str) -> KafkaSourceBuilder:
@@ -181,31 +181,32 @@ class KafkaSourceBuilder:
         return self
 
     def set_bounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
-        """The source ends at these offsets, which are resolved when the job is submitted."""
+        """Stops at these offsets, which are resolved at submission."""
         self._stopping, self._bounded = stopping_offsets_initializer, True
         return self
 
     def set_unbounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
-        """Stops at these offsets, but counts as unbounded."""
+        """Stops at these offsets, but the source counts as unbounded."""
         self._stopping, self._bounded = stopping_offsets_initializer, False
         return self
 
     def set_value_only_deserializer(
         self, deserialization_schema: DeserializationSchema | MessageSchema | Callable[[bytes], Record]
     ) -> KafkaSourceBuilder:
-        """``SimpleStringSchema``, a row schema of ``tidegate.datastream.formats``, or a function of bytes."""
+        """Sets how the values of messages are deserialized: by ``SimpleStringSchema``, a row schema of ``tidegate.datastream.formats``, or a function
+        of bytes."""
         self._decoder = deserializer_of(deserialization_schema)
         return self
 
     def set_deserializer(self, function: Callable[[bytes], Record], type_info: TypeInformation) -> KafkaSourceBuilder:
-        """Ours: a function of one message's bytes, and the type of what it gives."""
+        """Sets a function of a message's bytes that returns the record, and the record's type. This method is tidegate's own."""
         self._decoder = deserializer_of(function, type_info)
         return self
 
     def set_poison_records(self, action: str | OutputTag) -> KafkaSourceBuilder:
-        """Ours: what becomes of a record that cannot be decoded: ``"fail"`` (the default), ``"skip"`` (with a warning), or an
-        ``OutputTag`` with ``DEAD_LETTER`` as its type: it goes to that side output of the source as it is, with its topic,
-        partition, offset, and what was wrong."""
+        """Sets what is done with a record that cannot be decoded: ``"fail"`` (the default), ``"skip"`` (with a warning), or an ``OutputTag`` with
+        ``DEAD_LETTER`` as its type: it goes to that side output of the source, with its topic, partition, offset, and the reason. This method is
+        tidegate's own."""
         if isinstance(action, OutputTag):
             tag = action.tag_id
             if action.type_info != DEAD_LETTER:
@@ -220,8 +221,9 @@ class KafkaSourceBuilder:
         return self
 
     def set_tombstones(self, action: str | Callable[[bytes | None], Record]) -> KafkaSourceBuilder:
-        """Ours: what becomes of a message without a value, which stands for the deletion of its key in a compacted topic: it fails the job (``"fail"``),
-        is left out (``"skip"``), or is the record that a function makes of its key, of the schema's type and in its place among the others::
+        """Sets what is done with a message without a value, which marks the deletion of its key in a compacted topic: it fails the job (``"fail"``), is
+        skipped (``"skip"``), or becomes the record that a function makes of its key, of the schema's type and in its place among the others. This
+        method is tidegate's own::
 
             .set_tombstones(lambda key: Row(id=int(key), name=None, is_deleted=True))
 
@@ -235,7 +237,7 @@ class KafkaSourceBuilder:
         return self
 
     def set_client_id_prefix(self, prefix: str) -> KafkaSourceBuilder:
-        """Sets the name under which brokers log this client."""
+        """Sets the client id that brokers log."""
         self._properties["client.id"] = prefix
         return self
 
@@ -246,7 +248,7 @@ class KafkaSourceBuilder:
         return self
 
     def set_properties(self, props: dict[str, str]) -> KafkaSourceBuilder:
-        """Sets properties of the client, over those that were set before."""
+        """Sets several properties of the client."""
         self._properties.update(props)
         return self
 

@@ -25,18 +25,17 @@ def split_of(topic: str, partition: int, start: int, stop: int | None, topic_id:
 
 
 def topic_id_of(split: Split) -> str:
-    """Returns the id of the topic that the offsets of a split are of."""
+    """Returns the id of the topic to which a split's offsets belong."""
     return str(split.payload[4]) if len(split.payload) > 4 else UNKNOWN
 
 
 def with_topic_id(split: Split, topic_id: str) -> Split:
-    """Returns the split of that topic."""
+    """Returns the split with this topic id."""
     return Split(split.split_id, [*split.payload[:4], topic_id])
 
 
 def place_in(position: Any) -> tuple[int, int]:
-    """Returns the offset of a position, and how many rows of the record there were emitted. A position is an offset, or both as a list where
-    rows were."""
+    """Parses a position to the record's offset, and how many of its rows were emitted. A position is an offset, or both as a list."""
     return (int(position[0]), int(position[1])) if isinstance(position, list | tuple) else (int(position), 0)
 
 
@@ -48,16 +47,16 @@ def owner_of(split: Split, parallelism: int) -> int:
 
 @dataclass(frozen=True)
 class KafkaSubscription:
-    """Which partitions a source reads: of some topics, of topics by a pattern, or some named ones."""
+    """The partitions that a source reads: of named topics, of topics by a pattern, or individual ones."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     named: tuple[tuple[str, int], ...] = ()
     isolation: str = "read_committed"
-    """What of transactions is read: ``read_committed``, or ``read_uncommitted``."""
+    """The isolation level: ``read_committed``, or ``read_uncommitted``."""
 
     def partitions(self, client: Any, servers: str) -> list[tuple[str, int]]:
-        """All that there are now. Raises ``InvalidJob`` for a topic that is not there, ``ExternalError``."""
+        """Returns all partitions that exist now. Raises ``InvalidJob`` for a missing topic, ``ExternalError``."""
         if self.named:
             return sorted(self.named)
         topics = self.topics if self.pattern is None else topics_matching(client, self.pattern, servers)

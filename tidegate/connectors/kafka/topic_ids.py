@@ -1,4 +1,4 @@
-"""Which topic a name means: the id that a broker gave the topic when it was made. A topic that was deleted and made again has another.
+"""Ids of topics, which brokers assign when a topic is created. A topic that was deleted and created again has another.
 
 Positions are of one topic. Under another of the same name they would skip its beginning, or lie behind its end.
 """
@@ -14,12 +14,12 @@ from tidegate.connectors.kafka.client import CONTACT_TIMEOUT_S, admin, library
 from tidegate.model.errors import CorruptData
 
 UNKNOWN = ""
-"""The id that a broker gives which is older than 2.8, or does not tell it."""
+"""The id of a topic from a broker that is older than 2.8, or does not report it."""
 _NONE = UUID(int=0)
 
 
 def topic_ids(servers: str, properties: Mapping[str, str], topics: Collection[str]) -> dict[str, str]:
-    """Returns the ids of topics as Kafka shows them; without those that are not there, or that the broker does not tell."""
+    """Returns the ids of topics in Kafka's text form; without topics that do not exist, or whose id is not reported."""
     kafka = library()
     found = {}
     client = admin(servers, properties)
@@ -47,14 +47,14 @@ def _bits(number: int) -> int:
 
 
 def shown(topic_id: UUID | None) -> str:
-    """As Kafka shows it: in base64 for URLs. librdkafka's own text differs in two of its letters."""
+    """Formats a topic id as Kafka does: URL-safe base64. librdkafka's own text differs in two letters."""
     if topic_id is None or topic_id == _NONE:
         return UNKNOWN
     return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
 
 
 def topic_was_remade(topic: str, partition: int, position: int, known: str, found: str) -> CorruptData:
-    """Builds the error for a position of a topic that was deleted."""
+    """Builds the error for a position of a topic that was deleted and created again."""
     return CorruptData(
         f"topic {topic!r} was deleted and made again: offset {position} of partition {partition}, where the source goes on, is of the topic with "
         f"the id {known}, and the one of that name has the id {found} now. To read the new topic from its beginning, give the source another "

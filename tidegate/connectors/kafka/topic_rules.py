@@ -1,4 +1,4 @@
-"""What topics take, asked of the broker before a vote is given: a record that a topic would refuse fails the job before a checkpoint holds it."""
+"""Limits of topics, read from the broker before a checkpoint: a record that a topic would refuse fails the job before a checkpoint contains it."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ from tidegate.model.errors import UserError
 _BATCH_BYTES = 61
 """The header of a batch of records (Kafka: ``DefaultRecordBatch.RECORD_BATCH_OVERHEAD``)."""
 _MOST_VARINTS = 24
-"""Bytes of a record beside its key and value, at most."""
+"""The most bytes of a record besides its key and value."""
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """``limit_bytes``: of a batch with one record; ``None``: not known, or it is compressed first. ``needs_key``: the topic is compacted."""
+    """The limits of a topic. ``limit_bytes``: of a batch with one record; ``None``: unknown, or it is compressed first. ``needs_key``: the topic is
+    compacted."""
 
     limit_bytes: int | None = None
     needs_key: bool = False
 
 
 class TopicRules:
-    """Asks for each topic once; ``None`` for what the broker does not tell."""
+    """The limits of topics, each requested once."""
 
     def __init__(self, servers: str, properties: Mapping[str, str]) -> None:
         self._servers = servers
@@ -44,8 +45,8 @@ class TopicRules:
         self._admin: Any = None
 
     def check(self, records: pa.RecordBatch, first: int = 1) -> None:
-        """Raises ``UserError`` for a record that is too large, has no key for a compacted topic, or is for a topic that does not exist. ``first``: the
-        number of the first record in its epoch, for the message."""
+        """Raises ``UserError`` for a record that is too large, has no key for a compacted topic, or is for a missing topic. ``first``: the number of
+        the first record in its epoch, for the message."""
         check_sizes(records, self._client_limit)
         for topic in records.column("topic").dictionary.to_pylist():
             if topic not in self._rules:
@@ -100,7 +101,7 @@ class TopicRules:
         return _Rule(None if limit is None else int(limit), "compact" in (told.get("cleanup.policy") or ""))
 
     def _makes_topics(self) -> bool:
-        """Whether the broker makes a topic that is written to."""
+        """Returns whether the broker creates topics automatically."""
         kafka = library()
         try:
             brokers = list(self._client().list_topics(timeout=METADATA_TIMEOUT_S).brokers)
@@ -127,6 +128,6 @@ def batch_bytes(key: int, value: int) -> int:
 
 
 def _varint(number: int) -> int:
-    """Bytes of a number in zigzag."""
+    """Returns how many bytes a number takes as zigzag varint."""
     zigzag = number << 1 if number >= 0 else -2 * number - 1
     return max(1, -(-zigzag.bit_length() // 7))

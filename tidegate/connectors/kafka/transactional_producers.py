@@ -1,4 +1,4 @@
-"""Makes who publishes under a transactional id: by column where the properties allow it, else librdkafka's producer."""
+"""Creation of transactional producers: by column where the properties allow it, else librdkafka's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidegate.connectors.kafka.sending import make_producer, send
 def make_transactional_producer(
     servers: str, properties: Mapping[str, str], transactional_id: str, limit: BatchLimit, *, is_whole: bool = False
 ) -> TransactionalProducer:
-    """By column where the properties allow it. ``is_whole``: for records with the columns of ``WHOLE_SCHEMA``."""
+    """Creates a transactional producer, by column where the properties allow it. ``is_whole``: for records with the columns of ``WHOLE_SCHEMA``."""
     if not is_whole and goes_by_column(properties):
         from tidegate.connectors.kafka.columnar.transaction import ColumnarProducer  # needs kafka-python
 
@@ -26,7 +26,7 @@ def make_transactional_producer(
 
 
 class MessageProducer(TransactionalProducer):
-    """librdkafka's, message by message."""
+    """librdkafka's producer, which sends message by message."""
 
     def __init__(self, servers: str, properties: Mapping[str, str], transactional_id: str) -> None:
         self._servers = servers
@@ -67,10 +67,10 @@ class MessageProducer(TransactionalProducer):
         return next(filter(_is_cause, self._refused), None)
 
     def close(self) -> None:
-        """Does nothing: librdkafka's client closes when its last reference goes."""
+        """Does nothing: librdkafka's client closes with its last reference."""
 
 
 def _is_cause(refused: Refusal) -> bool:
-    """Not what merely followed: the rest of a failed transaction is thrown away unsent."""
+    """Returns whether a refused record is the cause of a failure, not one that was discarded after it."""
     codes = library().KafkaError
     return refused[0].code() not in (codes._PURGE_QUEUE, codes._PURGE_INFLIGHT)

@@ -1,4 +1,4 @@
-"""Epochs of the Kafka sink: they lie in the checkpoint, and their markers say which were published.
+"""Epochs of the Kafka sink as transactions: they are in the checkpoint, and markers tell which were published.
 
 Nothing of an epoch is in the broker between the vote and the commit (docs/adr/0050). What a publisher that died in the middle
 of its transaction left is ended by the broker after its timeout, and by the next producer of the transactional id, ``commit``
@@ -20,12 +20,12 @@ from tidegate.model.values import Committable
 
 
 class KafkaTransactions(TransactionLog):
-    """``servers`` empty: what is listed is shown, the broker is not asked."""
+    """Inspects and resolves epochs. ``servers`` empty: only what checkpoints list is shown, the broker is not asked."""
 
     system = "kafka"
 
     def __init__(self, servers: str, properties: dict[str, str], prefix: str = "") -> None:
-        """``prefix``: of transactional ids whose open transactions are shown, also when no checkpoint lists any."""
+        """Creates the log. ``prefix``: of transactional ids whose open transactions are shown even if no checkpoint lists any."""
         self._servers = servers
         self._properties = properties
         self._open = PreparedTransactions(servers, properties, prefix)

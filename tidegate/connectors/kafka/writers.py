@@ -1,4 +1,4 @@
-"""What a subtask does with records until the checkpoint.
+"""The writers of the Kafka sink: what is done with records until the checkpoint.
 
 EXACTLY_ONCE     gathered as columns; the barrier cuts the epoch off, the snapshot thread packs it into a committable, unless it
                  is so small that handing it over would take longer
@@ -27,15 +27,15 @@ from tidegate.model.values import Committable
 from tidegate.records.batch import ArrowBatch, Batch, from_wire, to_wire
 
 FLUSH_TIMEOUT_S = 60.0
-"""Chosen, not measured: a broker that takes longer fails the checkpoint, and the job starts again."""
+"""How many seconds a flush may take. Chosen, not measured: a broker that takes longer fails the checkpoint, and the job restarts."""
 GATHERED_ROWS = 1024
 GATHERED_BYTES = 1 << 20
-"""Batches smaller than that are prepared together: what trickles in would cost as much for every few records."""
+"""Smaller batches are encoded together: each has a cost of its own."""
 SMALL_BYTES = 8 << 10
-"""Packed at the barrier, since it travels in the acknowledgement (docs/adr/0063)."""
+"""Epochs up to this size are packed at the barrier, since they travel in the acknowledgement (docs/adr/0063)."""
 
 Check = Callable[[pa.RecordBatch, int], None]
-"""``TopicRules.check``, or one that asks no broker."""
+"""Checks records before they are accepted: ``TopicRules.check``, or a check that asks no broker."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ def branch_of(context: SinkContext) -> str:
 
 
 class EpochWriter(SinkWriter):
-    """Keeps records until the checkpoint and hands them over as its committable (exactly once)."""
+    """Buffers records until the checkpoint and returns them as its committable (exactly once)."""
 
     works_on = "arrow"
 
@@ -60,7 +60,7 @@ class EpochWriter(SinkWriter):
         marker_topic: str,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """``check``: raises ``UserError`` for records that the broker would refuse at the commit."""
+        """Creates the writer. ``check``: raises ``UserError`` for records that the broker would refuse at the commit."""
         self._schema = schema
         self._input_type = input_type
         self._branch = branch_of(context)
@@ -75,7 +75,7 @@ class EpochWriter(SinkWriter):
         self._prepared_rows = 0
 
     def write(self, batch: Batch) -> None:
-        """Gathers records, and encodes them when there are enough."""
+        """Buffers records, and encodes them when there are enough."""
         assert isinstance(batch, ArrowBatch)
         wire = to_wire(batch)
         if self._gathered and not wire.schema.equals(self._gathered[0].schema):
@@ -107,7 +107,7 @@ class EpochWriter(SinkWriter):
         return packed() if sum(records.nbytes for records in epoch) <= SMALL_BYTES else packed
 
     def _prepare(self) -> None:
-        """Raises what the serialization schema raises, ``UserError`` for a record that its topic would refuse."""
+        """Encodes buffered records. Raises what the serialization schema raises, and ``UserError`` for a record that its topic would refuse."""
         if not self._gathered:
             return
         gathered, self._gathered = self._gathered, []
@@ -120,7 +120,7 @@ class EpochWriter(SinkWriter):
 
 
 class DirectWriter(SinkWriter):
-    """Sends records at once, and waits for their delivery at a checkpoint if that is requested (at least once)."""
+    """Sends records at once, and if it ``waits`` waits for their delivery at a checkpoint (at least once)."""
 
     works_on = "arrow"
 
@@ -134,7 +134,7 @@ class DirectWriter(SinkWriter):
         *,
         waits: bool,
     ) -> None:
-        """``waits``: at least once."""
+        """Creates the writer. ``waits``: whether the guarantee is at least once."""
         self._schema = schema
         self._input_type = input_type
         self._client = client
@@ -145,7 +145,7 @@ class DirectWriter(SinkWriter):
         self._refused: Any = None
 
     def write(self, batch: Batch) -> None:
-        """Sends a batch. Raises what an earlier delivery failed with."""
+        """Sends a batch. Raises the error of an earlier delivery."""
         assert isinstance(batch, ArrowBatch)
         records = self._schema.outgoing(batch, self._input_type)
         self._check_records(records, self._sent_rows + 1)

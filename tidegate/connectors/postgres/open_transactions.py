@@ -1,4 +1,4 @@
-"""Prepared transactions and staged upserts of the PostgreSQL sink: what waits, what was committed (table ``tidegate_commits``)."""
+"""Prepared transactions and staged upserts of the PostgreSQL sink, and which of them were committed (table ``tidegate_commits``)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tidegate.model.values import Committable
 
 _APPLICATION = "tidegate txn"
 _ABORTED = ":aborted"
-"""Behind a gid in the table of commits: it counts as done, without its rows."""
+"""The suffix of an aborted transaction's gid in the table of commits: it counts as done, without its rows."""
 
 
 class PostgresTransactions(TransactionLog):
-    """``conninfo`` empty: what is listed is shown, the server is not asked."""
+    """Inspects and resolves transactions. ``conninfo`` empty: only what checkpoints list is shown, the server is not asked."""
 
     system = "postgres"
 
@@ -76,7 +76,7 @@ class PostgresTransactions(TransactionLog):
             committer.close()
 
     def abort(self, transaction: Transaction) -> None:
-        """Rolled back first: a prepared transaction holds its own line in the table of commits."""
+        """Aborts a transaction and notes that; rolls it back first, since a prepared transaction locks its own row in the table of commits."""
         committer = self._committer()
         try:
             connection = connect(self._conninfo, _APPLICATION)
@@ -115,7 +115,7 @@ class PostgresTransactions(TransactionLog):
         )
 
     def _asked(self) -> tuple[set[str], set[str]]:
-        """What is prepared or staged, and what is in the table of commits."""
+        """Returns the prepared or staged transactions, and those in the table of commits."""
         connection = connect(self._conninfo, _APPLICATION)
         try:
             ensure_commits_table(connection, self._conninfo)

@@ -1,4 +1,4 @@
-"""How batches become rows: ``COPY`` into the table, or into a table of an epoch's rows that one statement upserts later.
+"""Writing of batches to PostgreSQL: ``COPY`` into the table, or into a staging table that one statement upserts later.
 
 Columns go to the table's columns of the same names, by the rule of ``values``, in both ways.
 """
@@ -19,7 +19,7 @@ from tidegate.model.errors import InvalidJob, UserError
 
 @dataclass(frozen=True, slots=True)
 class RowFormat:
-    """The columns that a stream writes, what makes texts of them, and which of them must not be null to find a row again."""
+    """The columns that a stream writes, their conversions to text, and the upsert keys, which must not be null."""
 
     table: PostgresTable
     columns: tuple[PostgresColumn, ...]
@@ -29,7 +29,7 @@ class RowFormat:
 
     @staticmethod
     def of(table: PostgresTable, schema: pa.Schema, keys: Sequence[str] = ()) -> RowFormat:
-        """``schema``: with the names of the table's columns. Raises ``InvalidJob`` for what the table would not hold."""
+        """Returns the format of a stream. ``schema``: with the names of the table's columns. Raises ``InvalidJob`` for columns that the table cannot hold."""
         if missing := [key for key in keys if key not in schema.names]:
             raise InvalidJob(f"the upsert keys {missing} are not among the columns {schema.names}")
         columns = table.written(schema.names, keys)
@@ -37,7 +37,7 @@ class RowFormat:
         return RowFormat(table, tuple(columns), schema, tuple(made), tuple(keys))
 
     def texts(self, data: pa.RecordBatch, first: int) -> list[pa.Array]:
-        """``first``: the number of its first row in the epoch, for messages. Raises ``UserError``."""
+        """Converts a batch to texts. ``first``: the number of its first row in the epoch, for messages. Raises ``UserError``."""
         if not data.schema.equals(self.schema):
             return RowFormat.of(self.table, data.schema, self.keys).texts(data, first)
         found = []
@@ -60,7 +60,7 @@ class RowFormat:
 
 
 def copy(connection: Any, into: str, names: Sequence[str], texts: Sequence[pa.Array]) -> None:
-    """Appends rows to a table, whose name is quoted, with ``COPY``; no texts at all are no rows."""
+    """Appends rows to a table, whose name is quoted, with ``COPY``."""
     sink = pa.BufferOutputStream()
     options = pacsv.WriteOptions(include_header=False, quoting_style="all_valid")
     if texts:
@@ -72,8 +72,8 @@ def copy(connection: Any, into: str, names: Sequence[str], texts: Sequence[pa.Ar
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """A table of its own for the rows of an epoch of upserts, with the types and constraints of the columns that they are for. ``name``: its name,
-    which is not quoted. ``number``: its column with the numbers of the rows, from 1."""
+    """A staging table for an epoch of upserts, with types and constraints of the target's columns. ``name``: unquoted. ``number``: the column of row
+    numbers, from 1."""
 
     name: str
     table: str
@@ -83,7 +83,7 @@ class Staging:
 
     @staticmethod
     def of(name: str, rows: RowFormat) -> Staging:
-        """Returns that of a stream; it is not there yet."""
+        """Returns the staging table of a stream, without creating it."""
         columns = tuple(column.name for column in rows.columns)
         number = "row"
         while number in columns:
@@ -91,7 +91,7 @@ class Staging:
         return Staging(name, rows.table.name, columns, rows.keys, number)
 
     def create(self, connection: Any, rows: RowFormat, *, temporary: bool = False) -> None:
-        """In the transaction that is open."""
+        """Creates the table in the open transaction."""
         checks = [check for check, names in rows.table.checks if names and set(names) <= set(self.columns)]
         parts = [*(column.definition for column in rows.columns), f"{quoted(self.number)} bigint", *checks]
         kind = "TEMPORARY TABLE" if temporary else "TABLE"
@@ -99,13 +99,13 @@ class Staging:
         connection.execute(f"CREATE {kind} {quoted(self.name)} ({', '.join(parts)}){dropped}")
 
     def copy(self, connection: Any, texts: Sequence[pa.Array], first: int) -> None:
-        """Adds rows, numbered from ``first``."""
+        """Copies rows into the table, numbered from ``first``."""
         numbers = pa.array(range(first, first + len(texts[0])), pa.int64())
         copy(connection, quoted(self.name), [*self.columns, self.number], [*texts, numbers])
 
     def upsert(self, connection: Any, after: int = 0, last: int | None = None) -> None:
-        """The last row of each key wins, by the table's own equality; those with numbers behind ``after`` and up to ``last`` are written, in the order
-        of their keys, so that two writers of the same rows never wait for each other in a circle."""
+        """Upserts the last row of each key, by the table's own equality; of rows numbered above ``after`` and up to ``last``, in the order of their
+        keys, so that two writers of the same rows never deadlock."""
         names, keys = (", ".join(map(quoted, found)) for found in (self.columns, self.keys))
         rest = [name for name in self.columns if name not in self.keys]
         assigned = ", ".join(f"{quoted(name)} = EXCLUDED.{quoted(name)}" for name in rest)
@@ -119,8 +119,8 @@ class Staging:
         )
 
     def refused_row(self, connection: Any, is_of_data: Callable[[Exception], bool]) -> str:
-        """Returns which row the table refuses, with its key: it is looked for by halves, in a transaction that is open and will be rolled back. Empty
-        when the table takes them all one after the other."""
+        """Finds the row that the table refuses, by bisection in an open transaction that will be rolled back; returns it with its key. Empty when the
+        table accepts each row on its own."""
         number = quoted(self.number)
         connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
         (last,) = connection.execute(f"SELECT coalesce(max({number}), 0) FROM {quoted(self.name)}").fetchone()

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL, and what their errors mean to a job."""
+"""Connections to PostgreSQL, and conversion of their errors."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tidegate.model.errors import ExternalError, InvalidJob, TidegateError, Unre
 from tidegate.model.masking import SECRETS
 
 CONNECT_TIMEOUT_S = 15
-"""Chosen, not measured: a server that is starting is tried again by the job's restart."""
+"""The connect timeout in seconds. Chosen, not measured: for a server that is starting, the job restarts."""
 LOCK_TIMEOUT_S = 30
-"""Chosen, not measured: a lock that is held longer fails the attempt with an error that says so."""
+"""The lock timeout in seconds. Chosen, not measured: a lock held longer fails the attempt with an error that says so."""
 SETTINGS = {
     "TimeZone": "UTC",
     "DateStyle": "ISO, MDY",
@@ -21,14 +21,14 @@ SETTINGS = {
     "bytea_output": "hex",
     "lock_timeout": f"{LOCK_TIMEOUT_S}s",
 }
-"""What values mean must not depend on the role or the database; the encoding is UTF-8, from which the server converts."""
+"""Session settings that make the meaning of values independent of role and database; the encoding is UTF-8, from which the server converts."""
 _OF_DATA = ("0A", "22", "23", "42", "44", "54", "P0")
-"""Classes of SQLSTATE that come again with the same rows and the same table: not supported, data, integrity, names and rights, check options,
-limits (the size of an index entry), and what triggers raise."""
+"""Classes of SQLSTATE that recur with the same rows and table: not supported, data, integrity, names and rights, check options, limits (the size of an
+index entry), and errors of triggers."""
 
 
 def library() -> Any:
-    """``psycopg``. Raises ``InvalidJob`` when it is not installed."""
+    """Imports ``psycopg``. Raises ``InvalidJob`` when it is not installed."""
     try:
         import psycopg
     except ImportError as error:
@@ -37,7 +37,7 @@ def library() -> Any:
 
 
 def connect(conninfo: str, application: str) -> Any:
-    """Returns a connection that commits each statement, with ``SETTINGS``. Raises ``Unreachable`` (without the password)."""
+    """Opens a connection in autocommit mode, with ``SETTINGS``. Raises ``Unreachable`` (without the password)."""
     with postgres_errors("connect", conninfo):
         connection = library().connect(
             conninfo,
@@ -53,8 +53,8 @@ def connect(conninfo: str, application: str) -> Any:
 
 @contextlib.contextmanager
 def postgres_errors(doing: str, conninfo: str) -> Iterator[None]:
-    """Turns what the driver raises into one typed error that says what was being done, and to whom: ``UserError`` for what comes again with the
-    same rows, ``ExternalError`` for what may be over at the next try."""
+    """Converts the driver's exceptions to typed errors that say what was being done and where: ``UserError`` for those that recur with the same rows,
+    ``ExternalError`` for those that a retry may avoid."""
     psycopg = library()
     try:
         yield
@@ -63,7 +63,7 @@ def postgres_errors(doing: str, conninfo: str) -> Iterator[None]:
 
 
 def is_of_data(error: Any) -> bool:
-    """Tells whether an error of the driver comes again with the same rows and the same table."""
+    """Returns whether an error of the driver recurs with the same rows and the same table."""
     return isinstance(error, library().DataError) or (error.sqlstate or "")[:2] in _OF_DATA
 
 
@@ -80,7 +80,7 @@ def _typed(error: Any, doing: str, conninfo: str) -> TidegateError:
 
 
 def reason_of(error: Any) -> str:
-    """Returns what the server says, with the place in the rows of a ``COPY``."""
+    """Returns the server's message, with the place in the rows of a ``COPY``."""
     text = str(error).strip()
     reason = text.splitlines()[0] if text else type(error).__name__
     places = [line for line in (error.diag.context or "").splitlines() if line.startswith("COPY")]
@@ -88,13 +88,13 @@ def reason_of(error: Any) -> str:
 
 
 def place_of(conninfo: str) -> str:
-    """Where it is, without secrets."""
+    """Returns database, host and port of a connection string."""
     told = _parts(conninfo)
     return f"database {told.get('dbname', '')!r} at {told.get('host', 'the local socket')}:{told.get('port', 5432)}"
 
 
 def without_secrets(conninfo: str) -> str:
-    """Returns a connection string for commands that messages show."""
+    """Returns a connection string without passwords, for commands in messages."""
     told = _parts(conninfo)
     return str(library().conninfo.make_conninfo("", **{k: v for k, v in told.items() if "pass" not in k}))
 

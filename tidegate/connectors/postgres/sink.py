@@ -1,4 +1,4 @@
-"""Exactly-once rows in PostgreSQL.
+"""The exactly-once sink of PostgreSQL.
 
     PostgresSink("host=db dbname=shop", "totals")                       new rows, by COPY
     PostgresSink("host=db dbname=shop", "totals", upsert_keys=["day"])  the last row of each key
@@ -36,14 +36,14 @@ from tidegate.model.values import Committable, StateValue
 from tidegate.records.batch import ArrowBatch, Batch
 
 GATHERED_ROWS = 10_000
-"""A ``COPY`` costs 0.2 ms beside its rows, and behind functions of one record a batch is a row or a few. With so many in one, what it costs is
-a hundredth of what the rows cost (``benchmarks/postgres.py``)."""
+"""How many rows are gathered for a ``COPY``, whose own cost of 0.2 ms is then a hundredth of what the rows cost (``benchmarks/postgres.py``)."""
 GATHERED_BYTES = 1 << 20
-"""Wide rows are sent before they take much memory. Chosen, not measured."""
+"""Rows are sent once they take so many bytes. Chosen, not measured."""
 
 
 class PostgresSink(Sink):
-    """``conninfo``: a connection string or URI of libpq. ``columns``: names for the columns of a stream that has none."""
+    """Writes rows to a PostgreSQL table, exactly once. ``conninfo``: a connection string or URI of libpq. ``columns``: column names for a stream that
+    has none."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class PostgresSink(Sink):
         self._columns = None if columns is None else tuple(columns)
 
     def validate(self) -> None:
-        """Raises ``InvalidJob`` when there is no such table, or the server prepares no transactions for new rows."""
+        """Raises ``InvalidJob`` when the table does not exist, or the server allows no prepared transactions for new rows."""
         connection = connect(self._conninfo, "tidegate check")
         try:
             with postgres_errors("look at the table", self._conninfo):
@@ -75,7 +75,7 @@ class PostgresSink(Sink):
             )
 
     def validate_input(self, input_type: TypeInformation, configuration: Configuration) -> None:
-        """Asks the server to take no rows of these columns. Raises ``InvalidJob`` for columns and keys that the table does not take."""
+        """Checks columns and keys against the table, by writing no rows. Raises ``InvalidJob`` for those that it does not accept."""
         connection = connect(self._conninfo, "tidegate check")
         try:
             with postgres_errors("look at the table", self._conninfo):
@@ -132,7 +132,7 @@ class PostgresSink(Sink):
 
 
 class _RowWriter(SinkWriter):
-    """Rows of an epoch, in one open transaction at most. Small batches are gathered: rows are visible after the commit only, so none comes later by it."""
+    """Writes the rows of an epoch in one open transaction. Small batches are gathered, since rows become visible only at the commit."""
 
     works_on = "arrow"
 
@@ -150,7 +150,7 @@ class _RowWriter(SinkWriter):
         self._gathered_rows = self._gathered_bytes = 0
 
     def write(self, batch: Batch) -> None:
-        """Sends rows into the open transaction, once there are enough of them, and begins one if there is none."""
+        """Sends rows in the open transaction once there are enough of them; begins one if there is none."""
         assert isinstance(batch, ArrowBatch)
         self._gathered.append(batch.data)
         self._gathered_rows += batch.data.num_rows
@@ -188,18 +188,18 @@ class _RowWriter(SinkWriter):
 
     @abstractmethod
     def _begin(self) -> None:
-        """A transaction has begun."""
+        """Called when a transaction has begun."""
 
     @abstractmethod
     def _send(self, texts: Sequence[pa.Array], first: int) -> None:
-        """Sends rows, the first of which has this number in the transaction."""
+        """Sends rows, the first of which has the number ``first`` in the transaction."""
 
     @abstractmethod
     def _vote(self, gid: str) -> None:
-        """Ends the transaction so that what was sent is kept, and visible to nobody who reads the table."""
+        """Ends the transaction so that its rows are durable but not yet visible."""
 
     def _end_zombies(self, application: str) -> None:
-        """Writers of earlier attempts of this subtask: one that comes to life again must not prepare anything more."""
+        """Terminates connections of earlier attempts of this subtask, which must not prepare anything more."""
         with postgres_errors("end the sessions of earlier attempts", self._conninfo):
             self._connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
@@ -209,8 +209,8 @@ class _RowWriter(SinkWriter):
 
 
 class CopyWriter(_RowWriter):
-    """New rows, copied into the table by a transaction that is prepared. A row that an unconfirmed transaction holds (the same unique key) is an error
-    after ``LOCK_TIMEOUT_S``, not a wait for ever."""
+    """Copies new rows into the table in a transaction that is prepared. A row whose unique key an unconfirmed transaction holds is an error after
+    ``LOCK_TIMEOUT_S``."""
 
     def _begin(self) -> None:
         pass
@@ -224,7 +224,7 @@ class CopyWriter(_RowWriter):
 
 
 class UpsertWriter(_RowWriter):
-    """Rows to upsert, copied into a table of the epoch with the types and constraints of the table that they are for, and applied on confirm."""
+    """Copies rows into a staging table with the types and constraints of the target, and upserts them on confirm."""
 
     def _begin(self) -> None:
         self._staging = Staging.of(f"{PREFIX}{mark_of(self._context)}_{self._context.subtask_index}_open", self._rows)

@@ -1,4 +1,4 @@
-"""A table as the server's catalogue describes it: what its columns take, and which keys find a row of it again."""
+"""The catalogue entry of a PostgreSQL table: its columns, and which keys identify a row."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ WHERE i.indrelid = %(table)s AND i.indisunique AND i.indimmediate AND i.indisval
 
 @dataclass(frozen=True, slots=True)
 class PostgresColumn:
-    """``type_name``: of the type below all domains, which is of the system if ``is_builtin``; ``modifier``: its typmod, -1 for none. ``shown``: the
-    type as SQL writes it. ``collation``: where it is not the type's own."""
+    """A column of a table. ``type_name``: of the base type below all domains, built in if ``is_builtin``; ``modifier``: its typmod, -1 for none.
+    ``shown``: the type in SQL. ``collation``: where it is not the type's default."""
 
     name: str
     shown: str
@@ -62,15 +62,15 @@ class PostgresColumn:
 
     @property
     def definition(self) -> str:
-        """Returns the column as ``CREATE TABLE`` takes it, without a default."""
+        """Returns the column's definition for ``CREATE TABLE``, without a default."""
         collate = f" COLLATE {self.collation}" if self.collation else ""
         return f"{quoted(self.name)} {self.shown}{collate}{' NOT NULL' if self.is_not_null else ''}"
 
 
 @dataclass(frozen=True, slots=True)
 class PostgresTable:
-    """``checks``: definitions of the check constraints, each with its columns. ``unique``: columns of the unique indexes that an upsert can use, each
-    with whether two nulls are the same key."""
+    """A PostgreSQL table. ``checks``: definitions of the check constraints, each with its columns. ``unique``: columns of the unique indexes that an
+    upsert can use, each with whether two nulls are equal."""
 
     name: str
     kind: str
@@ -80,7 +80,7 @@ class PostgresTable:
 
     @staticmethod
     def read(connection: Any, name: str) -> PostgresTable:
-        """Raises ``InvalidJob`` when there is none. ``name``: see ``quoted_table``."""
+        """Reads a table's catalogue entry. ``name``: see ``quoted_table``. Raises ``InvalidJob`` when it does not exist."""
         found = connection.execute(
             "SELECT c.oid, c.relkind FROM pg_class c WHERE c.oid = to_regclass(%s)", [quoted_table(name)]
         ).fetchone()
@@ -99,7 +99,7 @@ class PostgresTable:
         )
 
     def written(self, names: Sequence[str], keys: Sequence[str] = ()) -> list[PostgresColumn]:
-        """Returns the columns that a stream of these names writes. Raises ``InvalidJob`` for what the table does not take."""
+        """Returns the columns that a stream with these names writes. Raises ``InvalidJob`` for names and keys that the table does not accept."""
         if self.kind not in ("r", "p", "v"):  # a view may have triggers that insert
             raise InvalidJob(f"{self.name!r} of PostgreSQL is no table: a sink writes to tables")
         by_name = {column.name: column for column in self.columns}
@@ -116,7 +116,7 @@ class PostgresTable:
         return [by_name[name] for name in names]
 
     def takes_null_keys(self, keys: Sequence[str]) -> bool:
-        """Tells whether an upsert finds a row again whose key is null."""
+        """Returns whether an upsert finds rows whose key is null."""
         return any(same for names, same in self.unique if names == frozenset(keys))
 
     def _check(self, column: PostgresColumn, *, is_written: bool) -> None:
@@ -147,12 +147,12 @@ class PostgresTable:
 
 
 def quoted(name: str) -> str:
-    """Returns the SQL identifier of one name, whatever is in it."""
+    """Quotes a name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def quoted_table(name: str) -> str:
-    """Returns the SQL identifier of a table. A dot separates schema and table; a part in double quotes may have one in it, ``'public."a.b"'``.
+    """Quotes the name of a table as an SQL identifier. A dot separates schema and table; a part in double quotes may contain one, ``'public."a.b"'``.
     Capitals are kept, as in columns."""
     parts = _PART.findall(name)
     if ".".join(parts) != name or not parts:
@@ -161,5 +161,5 @@ def quoted_table(name: str) -> str:
 
 
 def _text(value: Any) -> Any:
-    """The type ``"char"`` of the catalogue comes as bytes from some versions of the driver."""
+    """Decodes the catalogue's type ``"char"``, which some versions of the driver return as bytes."""
     return value.decode() if isinstance(value, bytes) else value

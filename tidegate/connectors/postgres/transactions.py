@@ -1,4 +1,4 @@
-"""The second phase of the commit, and what is left over.
+"""The second phase of the commit in PostgreSQL, and removal of what earlier attempts left.
 
     gid  tidegate_<mark of job and operator>_<subtask>_<checkpoint id>_<attempt's hash>
 
@@ -41,11 +41,11 @@ from tidegate.model.values import Committable
 COMMITS = "tidegate_commits"
 PREFIX = "tidegate_"
 KEPT_DAYS = 30
-"""How long it is remembered that a transaction was committed."""
+"""How many days committed transactions are remembered."""
 
 
 def mark_of(context: SinkContext) -> str:
-    """Returns the mark of an operator's transactions."""
+    """Returns the mark of the operator's transactions: a digest of job and operator."""
     return mark_of_operator(context.job_id, context.operator_id)
 
 
@@ -56,7 +56,7 @@ def mark_of_operator(job_id: str, operator_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Gid:
-    """The id of a prepared transaction: operator, subtask, checkpoint and attempt."""
+    """The global id of a prepared transaction: operator, subtask, checkpoint and attempt."""
 
     mark: str
     subtask: int
@@ -74,7 +74,7 @@ class Gid:
 
     @staticmethod
     def parse(text: str) -> Gid | None:
-        """``None``: it is not one of ours."""
+        """Parses a gid; ``None``: it is not one of ours."""
         parts = text.removeprefix(PREFIX).split("_")
         if not text.startswith(PREFIX) or len(parts) != 4 or not (parts[1].isdigit() and parts[2].isdigit()):
             return None
@@ -83,7 +83,7 @@ class Gid:
 
 @dataclass(frozen=True, slots=True)
 class Upserts:
-    """An epoch of upserts that its checkpoint carries, of an earlier version: an Arrow stream of its rows."""
+    """An epoch of upserts that a checkpoint of an earlier version contains: an Arrow stream of its rows."""
 
     gid: str
     rows: bytes
@@ -91,7 +91,7 @@ class Upserts:
     keys: tuple[str, ...]
 
     def stage(self, connection: Any) -> Staging:
-        """Makes a temporary table of the rows, in the transaction that is open. Raises ``UserError``."""
+        """Creates a temporary table of the rows, in the open transaction. Raises ``UserError``."""
         with pa.ipc.open_stream(self.rows) as stream:
             data = stream.read_all().combine_chunks()
         rows = RowFormat.of(PostgresTable.read(connection, self.table), data.schema, self.keys)
@@ -105,7 +105,7 @@ class Upserts:
 
 
 def parsed(committable: Committable) -> str | Upserts:
-    """Returns the gid of a prepared transaction, or upserts. Raises ``CorruptData``."""
+    """Parses a committable: the gid of a prepared transaction, or upserts. Raises ``CorruptData``."""
     if isinstance(committable, str) and Gid.parse(committable) is not None:
         return committable
     try:
@@ -118,7 +118,7 @@ def parsed(committable: Committable) -> str | Upserts:
 
 
 class PostgresCommitter(Committer):
-    """Connects when there is something to do, and again after a failure."""
+    """Commits transactions; connects at the first one, and again after a failure."""
 
     def __init__(self, conninfo: str, application: str) -> None:
         self._conninfo = conninfo
@@ -126,7 +126,7 @@ class PostgresCommitter(Committer):
         self._connection: Any = None
 
     def commit(self, committables: Sequence[Committable]) -> None:
-        """Raises ``UserError`` for rows that the table refuses: they would be refused again."""
+        """Commits transactions. Raises ``UserError`` for rows that the table refuses and would refuse again."""
         for found in [parsed(committable) for committable in committables]:
             try:
                 if isinstance(found, Upserts):
@@ -138,8 +138,7 @@ class PostgresCommitter(Committer):
                 raise
 
     def abort_unknown(self, restored: Sequence[Committable], context: SinkContext) -> None:
-        """Rolls back what earlier attempts of this job prepared for a checkpoint behind the restored one: it will never
-        be confirmed."""
+        """Rolls back what earlier attempts of this job prepared for checkpoints after the restored one, which will never be confirmed."""
         since = context.restored_checkpoint_id or 0
         for gid in waiting(self._open(), self._conninfo):
             if (
@@ -154,7 +153,7 @@ class PostgresCommitter(Committer):
         return found.gid if isinstance(found, Upserts) else found
 
     def roll_back(self, gid: str) -> None:
-        """Rolls a prepared transaction back, or drops the table of staged rows."""
+        """Rolls a prepared transaction back, or drops the staging table."""
         with postgres_errors(f"roll back {gid}", self._conninfo):
             connection = self._open()
             if staged(connection, gid) is None:
@@ -211,7 +210,7 @@ class PostgresCommitter(Committer):
                 raise UserError(f"the rows of {gid} cannot be written: {error.message}. {command}") from error
 
     def _refused(self, gid: str, stage: Callable[[Any], Staging], reason: str, command: str) -> UserError:
-        """Looks for the row, as far as that can be done."""
+        """Builds the error for refused rows, with the row if it can be found."""
         row = ""
         with contextlib.suppress(library().Error):
             connection = self._open()
@@ -235,7 +234,7 @@ class PostgresCommitter(Committer):
 
 
 def staged(connection: Any, gid: str) -> Staging | None:
-    """Returns what the table of an epoch's rows says of itself; ``None`` when there is none."""
+    """Reads the description of an epoch's staging table from its comment; ``None`` when there is none."""
     query = "SELECT obj_description(c.oid, 'pg_class') FROM pg_class c WHERE c.oid = to_regclass(%s)"
     found = connection.execute(query, [quoted(gid)]).fetchone()
     if found is None or not found[0]:
@@ -245,7 +244,7 @@ def staged(connection: Any, gid: str) -> Staging | None:
 
 
 def keep_staged(connection: Any, staging: Staging, gid: str) -> None:
-    """Gives the table of an epoch's rows the epoch's name, and says in its comment what they are for; in the transaction that is open."""
+    """Renames an epoch's staging table to its gid and stores its description in a comment, in the open transaction."""
     told = {name: value for name, value in asdict(staging).items() if name != "name"}
     comment = library().sql.Literal(json.dumps(told)).as_string(connection)
     connection.execute(f"ALTER TABLE {quoted(staging.name)} RENAME TO {quoted(gid)}")
@@ -253,7 +252,7 @@ def keep_staged(connection: Any, staging: Staging, gid: str) -> None:
 
 
 def waiting(connection: Any, conninfo: str) -> list[Gid]:
-    """Returns all prepared transactions and staged epochs of ours in the connection's database."""
+    """Returns all our prepared transactions and staged epochs in the connection's database."""
     with postgres_errors("list the prepared transactions", conninfo):
         rows = connection.execute(
             "SELECT gid FROM pg_prepared_xacts WHERE database = current_database() AND gid LIKE 'tidegate\\_%' UNION ALL "
@@ -264,7 +263,7 @@ def waiting(connection: Any, conninfo: str) -> list[Gid]:
 
 
 def ensure_commits_table(connection: Any, conninfo: str) -> None:
-    """Make the table when it is missing, and forget what is old."""
+    """Creates the table of commits when it is missing, and deletes old entries."""
     psycopg = library()
     with postgres_errors(f"make the table {COMMITS}, in which committed transactions are noted", conninfo):
         with contextlib.suppress(psycopg.errors.UniqueViolation):  # made by another subtask at this moment

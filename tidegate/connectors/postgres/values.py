@@ -1,4 +1,4 @@
-"""Columns of Arrow as texts that a column of a table reads as the same values. One rule for new rows and for upserts:
+"""Conversion of Arrow columns to texts that PostgreSQL reads as the same values.
 
 - which types go into which columns is decided by ``TAKEN``, before the job runs;
 - a value that would come back as another one is refused by name: 2.5 in ``integer``, 0.1 as double in ``real``, nanoseconds, digits that
@@ -40,10 +40,10 @@ TAKEN: dict[str, tuple[str, ...]] = {
     "duration": ("interval", *TEXTS),
     "uuid": ("uuid", *TEXTS),
 }
-"""What goes into which columns, by names of the catalogue. Texts go into all, and a column of nulls does."""
+"""Accepted pairs of Arrow types and the catalogue's column types. Texts and columns of nulls are accepted for all."""
 
 _YEARS = (-62_135_596_800_000_000, 253_402_300_800_000_000)
-"""Microseconds of the years 1 to 9999, whose texts are the same here and there."""
+"""The years 1 to 9999 in microseconds, whose texts are the same in Arrow and PostgreSQL."""
 _DAY_US = 86_400_000_000
 """Microseconds of a day."""
 _Convert = Callable[[pa.Array], pa.Array]
@@ -51,14 +51,14 @@ _Convert = Callable[[pa.Array], pa.Array]
 
 @dataclass(slots=True)
 class ValueRefused(Exception):
-    """``place``: of the value in its column."""
+    """A value cannot be written. ``place``: its index in the column."""
 
     place: int
     reason: str
 
 
 def family_of(kind: pa.DataType) -> str | None:
-    """Returns the word of ``TAKEN`` for an Arrow type, ``text`` or ``null``; ``None`` for one that no column takes."""
+    """Returns the name in ``TAKEN`` of an Arrow type, ``text`` or ``null``; ``None`` for one that no column accepts."""
     is_ = pa.types
     if is_.is_dictionary(kind):
         return family_of(kind.value_type)
@@ -81,8 +81,8 @@ def family_of(kind: pa.DataType) -> str | None:
 
 
 def conversion(kind: pa.DataType, column: PostgresColumn) -> _Convert:
-    """Returns what makes texts of a column of this type, or numbers that are written as they are; it raises
-    ``ValueRefused``. Raises ``InvalidJob`` for a pair that would change values."""
+    """Returns the converter of an Arrow type to texts of a column, which raises ``ValueRefused``. Raises ``InvalidJob`` for a pair of types that would
+    change values."""
     family = family_of(kind)
     target = _target(column)
     is_uuid = target == "uuid" and pa.types.is_fixed_size_binary(kind) and kind.byte_width == 16
@@ -274,11 +274,11 @@ _MAKERS: dict[str, _Make] = {
 }
 _ZONE = r"(?i):[\d.]+\s*([+-]\s*\d|z\s*$|utc|gmt|[a-z_]+/)"
 _CUT_OFF = {"date": r"\d:\d", "timestamp": _ZONE, "time": _ZONE}
-"""Texts of which the server would leave out the time or the zone."""
+"""Patterns of texts whose time or zone the server would drop."""
 
 
 def _limited(texts: pa.Array, target: str, column: PostgresColumn) -> pa.Array:
-    """Refuses what the server would round or cut to the size of the column without a word."""
+    """Refuses values that the server would silently round or truncate to the size of the column."""
     if target in ("varchar", *_BYTES_OF_NAMES):
         if target == "varchar":
             too_long = pc.greater(pc.utf8_length(texts), column.modifier - 4 if column.modifier >= 0 else 1 << 30)
@@ -295,7 +295,7 @@ def _limited(texts: pa.Array, target: str, column: PostgresColumn) -> pa.Array:
 
 
 def _refuse_digits(texts: pa.Array, pattern: str, scale: int, column: PostgresColumn) -> None:
-    """``pattern``: finds what may have digits behind the ``scale``; zeros there are none."""
+    """Refuses numbers with non-zero digits beyond ``scale``. ``pattern``: finds the candidates."""
     found = pc.match_substring_regex(texts, pattern)
     if not pc.any(found, min_count=0).as_py():
         return
@@ -320,7 +320,7 @@ def _refuse_parts(micros: pa.Array, of_us: int, values: pa.Array, column: Postgr
 
 
 def _micros(values: pa.Array, kind: Callable[..., pa.DataType], column: PostgresColumn) -> pa.Array:
-    """Microseconds as ``int64``; finer values are refused."""
+    """Converts times to microseconds as ``int64``; finer values are refused."""
     zone = getattr(values.type, "tz", None)
     try:
         return values.cast(kind("us", zone) if zone else kind("us")).cast(pa.int64())
@@ -335,7 +335,7 @@ def _micros(values: pa.Array, kind: Callable[..., pa.DataType], column: Postgres
 
 
 def _calendar(counts: pa.Array, day: int, unit: str, shown: pa.Array) -> pa.Array:
-    """Dates and times in ISO 8601 with a blank; years before 1 are those before Christ. ``day``: counts of a day."""
+    """Formats dates and times in ISO 8601 with a blank; years before 1 are BC. ``day``: counts per day."""
     first, last = (bound * day // _DAY_US for bound in _YEARS)
     most = pc.min_max(counts).as_py()
     texts = shown.cast(pa.string()) if most["min"] is None or (most["min"] >= first and most["max"] < last) else None
@@ -350,7 +350,7 @@ def _calendar(counts: pa.Array, day: int, unit: str, shown: pa.Array) -> pa.Arra
 
 
 def _far_text(text: str) -> str:
-    """``-0043-03-15T00:00:00.000000`` is in the year 44 before Christ."""
+    """Converts a text of a year before 1: ``-0043-03-15T00:00:00.000000`` is in 44 BC."""
     year, rest = re.fullmatch(r"(-?\d+)(-.*)", text).groups()  # type: ignore[union-attr]
     number = int(year)
     shown = f"{number if number > 0 else 1 - number:04d}{rest.replace('T', ' ')}"
@@ -358,7 +358,7 @@ def _far_text(text: str) -> str:
 
 
 def _short(texts: pa.Array) -> pa.Array:
-    """Without zeros at the end of a fraction, as the server writes it."""
+    """Removes zeros at the ends of fractions, as the server does."""
     return pc.replace_substring_regex(texts, r"\.?0*( BC)?$", r"\1") if _has_fractions(texts) else texts
 
 
@@ -379,7 +379,7 @@ def _interval_text(micros: int) -> str:
 
 
 def _float_text(shortest: str | None, digits: int) -> str | None:
-    """As the server writes a float: in fixed notation up to so many digits."""
+    """Formats a float as the server does: in fixed notation up to ``digits`` digits."""
     if shortest is None:
         return None
     if (special := {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(shortest)) is not None:
@@ -395,7 +395,7 @@ def _float_text(shortest: str | None, digits: int) -> str | None:
 
 
 def _digits(column: PostgresColumn) -> int:
-    """Digits of a second's fraction."""
+    """Returns the digits of a second's fraction that a column has."""
     digits = column.modifier & 0xFFFF if column.type_name == "interval" else column.modifier
     return digits if 0 <= digits <= 6 else 6
 

@@ -1,4 +1,4 @@
-"""The worker thread of an enumerator: what blocks runs there, its result is handled in the enumerator's own thread.
+"""The worker thread of an enumerator: blocking functions run there, their results are handled in the enumerator's own thread.
 
     call ─▶ due ─▶ worker thread ─▶ (result, error) ─▶ handled by the next ``handle_results`` ─▶ with a period: due again
 
@@ -27,7 +27,7 @@ class AsyncCall(Generic[T]):
     period_ms: int | None = None
 
     def run(self) -> Callable[[], None]:
-        """In the worker thread. Returns what is to be called in the enumerator's."""
+        """Runs the function in the worker thread; returns the call of its handler for the enumerator's thread."""
         try:
             result = self.function()
         except BaseException as error:  # noqa: BLE001  the user's function; its handler decides
@@ -37,7 +37,7 @@ class AsyncCall(Generic[T]):
 
 
 class AsyncWork:
-    """Used from one thread, but for ``run_later``."""
+    """Runs calls in a worker thread. All methods but ``run_later`` are called from one thread."""
 
     def __init__(self, now_ms: Callable[[], float]) -> None:
         self._now_ms = now_ms
@@ -47,16 +47,16 @@ class AsyncWork:
         self._thread: threading.Thread | None = None
 
     def call(self, call: AsyncCall[UserObject], delay_ms: int) -> None:
-        """Has the function called in the worker thread, not before the delay is over."""
+        """Schedules a function for the worker thread after a delay."""
         self._due.append((self._now_ms() + delay_ms, call))
         self._begin_due()
 
     def run_later(self, runnable: Callable[[], None]) -> None:
-        """From any thread."""
+        """Schedules a call for the next ``handle_results``; may be called from any thread."""
         self._results.put((runnable, None))
 
     def handle_results(self) -> None:
-        """Calls what is ready. Raises what handlers raise."""
+        """Handles the results that are ready. Raises what handlers raise."""
         self._begin_due()
         while True:
             try:
@@ -68,7 +68,7 @@ class AsyncWork:
             handle()
 
     def close(self) -> None:
-        """What runs in the worker thread is left alone, and its result is dropped."""
+        """Stops the worker thread after its current call, whose result is dropped."""
         self._due.clear()
         self._begun.put(None)
 

@@ -1,4 +1,4 @@
-"""What finds the splits of a source and hands them out (Flink: ``SplitEnumerator.java``, ``SplitEnumeratorContext.java``)."""
+"""Split enumerators, which find the splits of a source and assign them (Flink: ``SplitEnumerator.java``, ``SplitEnumeratorContext.java``)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class ReaderInfo:
 
 @dataclass(frozen=True)
 class SplitsAssignment(Generic[SplitT]):
-    """Splits by subtask, for ``assign_splits``."""
+    """Splits to assign, by subtask."""
 
     assignment: Mapping[int, Sequence[SplitT]]
 
 
 class SplitEnumeratorContext(ABC, Generic[SplitT]):
-    """What an enumerator acts through. Every method but those of ``call_async`` is for the enumerator's own thread, which calls all of
-    its methods and all handlers one after the other."""
+    """The interface through which an enumerator acts. All methods but ``run_in_coordinator_thread`` are for the enumerator's own thread, which runs all
+    of its methods and handlers one after the other."""
 
     @abstractmethod
     def current_parallelism(self) -> int:
@@ -44,19 +44,19 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
 
     @abstractmethod
     def assign_splits(self, new_split_assignments: SplitsAssignment[SplitT] | Mapping[int, Sequence[SplitT]]) -> None:
-        """Hands splits out. They are the readers' from now on, and in their state from the next checkpoint on."""
+        """Assigns splits to readers. They are part of the readers' state from the next checkpoint on."""
 
     def assign_split(self, split: SplitT, subtask: int) -> None:
-        """Hands one split out."""
+        """Assigns one split."""
         self.assign_splits({subtask: [split]})
 
     @abstractmethod
     def signal_no_more_splits(self, subtask: int) -> None:
-        """Tells a reader that it will be given none after those that it has."""
+        """Notifies a reader that no further splits will be assigned to it."""
 
     @abstractmethod
     def send_event_to_source_reader(self, subtask_id: int, event: UserObject) -> None:
-        """Sends an object to a reader, which gets it in ``handle_source_events``, in order with its splits. It can be pickled."""
+        """Sends a picklable object to a reader's ``handle_source_events``, in order with its splits."""
 
     @abstractmethod
     def call_async(
@@ -71,49 +71,48 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
 
     @abstractmethod
     def set_is_processing_backlog(self, is_processing_backlog: bool) -> None:
-        """Says whether the source works off a backlog: records whose results may wait. Meanwhile the job takes checkpoints every
-        ``execution.checkpointing.interval-during-backlog``, if that is set. An enumerator that is restored says it again."""
+        """Sets whether the source processes a backlog. During one the job takes checkpoints every ``execution.checkpointing.interval-during-backlog``,
+        if that is set. A restored enumerator sets it again."""
 
     @abstractmethod
     def run_in_coordinator_thread(self, runnable: Callable[[], None]) -> None:
-        """From any thread: has this called in the enumerator's."""
+        """Schedules a call in the enumerator's thread; may be called from any thread."""
 
 
 class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
-    """One for all readers of a source. What ``snapshot_state`` returns is in the checkpoint before any reader takes its part in it, so
-    that a split is with the enumerator or with one reader, never with both and never with none."""
+    """Finds and assigns the splits of a source, one for all its readers. What ``snapshot_state`` returns is in the checkpoint before any reader's part
+    of it, so that a split is either with the enumerator or with one reader."""
 
     def start(self) -> None:
-        """Begin, before any reader registers."""
+        """Starts the enumerator, before any reader registers."""
 
     @abstractmethod
     def handle_split_request(self, subtask_id: int, requester_hostname: str | None) -> None:
-        """A reader asks for a split."""
+        """Handles the split request of a reader."""
 
     @abstractmethod
     def add_splits_back(self, splits: Sequence[SplitT], subtask_id: int) -> None:
-        """Splits that were assigned, and that the reader had not been sent yet when the checkpoint was taken from which the job goes on
-        at another parallelism."""
+        """Takes splits back that were assigned but not yet sent when the checkpoint was taken, after a restore at another parallelism."""
 
     @abstractmethod
     def add_reader(self, subtask_id: int) -> None:
-        """A reader has registered."""
+        """Notes that a reader has registered."""
 
     @abstractmethod
     def snapshot_state(self, checkpoint_id: int) -> CheckpointT:
         """Returns everything that ``Source.restore_enumerator`` needs: splits that are not assigned, what was discovered."""
 
     def handle_source_event(self, subtask_id: int, source_event: UserObject) -> None:
-        """A reader has sent an object of the user's. Refused unless it is overridden."""
+        """Handles an object that a reader sent. Raises ``NotImplementedError`` unless it is overridden."""
         raise NotImplementedError(
             f"{type(self).__name__} takes no events, but subtask {subtask_id} sent {source_event!r}"
         )
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """This checkpoint was confirmed."""
+        """Notes that a checkpoint was confirmed."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """This one will never be confirmed."""
+        """Notes that a checkpoint was aborted."""
 
     def close(self) -> None:
-        """Give everything back. Called once, also after a failure."""
+        """Releases all resources. Called once, also after a failure."""

@@ -1,4 +1,4 @@
-"""Runs a ``SplitEnumerator`` as the source of one subtask: what it says to the readers are the records that it emits.
+"""Runs a user's ``SplitEnumerator`` as the source of one subtask, whose records are its messages to the readers.
 
     on_reader_event ─▶ enumerator ─▶ outbox ─▶ emitted ─▶ the edge to the readers        snapshot: [enumerator, outbox, readers at their ends]
 
@@ -53,7 +53,7 @@ UserSource = Source[UserObject, UserObject]
 
 @dataclass(frozen=True)
 class EnumeratorSource(base.Source):
-    """The source of the enumerator's vertex, for ``readers`` readers."""
+    """The source of the enumerator's vertex, with ``readers`` readers."""
 
     source: UserSource
     bounded: bool
@@ -70,7 +70,7 @@ class EnumeratorSource(base.Source):
 
 
 class EnumeratorHost(base.SourceReader):
-    """Calls the user's enumerator, and keeps what it says until that is emitted."""
+    """Calls the user's enumerator, and buffers its messages until they are emitted."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class EnumeratorHost(base.SourceReader):
         self._restored_readers = self._readers if position is None else position[3]
 
     def give_back(self) -> None:
-        """At another parallelism nothing that waits in the outbox has a reader: splits go back."""
+        """Returns splits in the outbox to the enumerator after a restore at another parallelism."""
         if self._restored_readers == self._readers:
             return
         waiting = list(self._outbox)
@@ -263,13 +263,13 @@ class _Context(SplitEnumeratorContext[SourceSplit]):
 
 
 def encoded_split(serializer: SimpleVersionedSerializer[SourceSplit], split: SourceSplit) -> EncodedSplit:
-    """Raises ``InvalidJob`` for what is no split."""
+    """Serializes a split. Raises ``InvalidJob`` for what is not a split."""
     if not isinstance(split, SourceSplit):
         raise InvalidJob(f"splits are of a class below SourceSplit, and {split!r} is not")
     return EncodedSplit(split.split_id(), [serializer.get_version(), serializer.serialize(split)])
 
 
 def decoded_split(serializer: SimpleVersionedSerializer[SourceSplit], split: EncodedSplit) -> SourceSplit:
-    """Returns the user's split. Raises what the serializer raises."""
+    """Deserializes a split. Raises what the serializer raises."""
     version, content = split.payload
     return serializer.deserialize(version, content)

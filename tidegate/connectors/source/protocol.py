@@ -1,4 +1,4 @@
-"""What readers and their enumerator say to each other, and that each message counts once.
+"""The messages between readers and their enumerator, each of which is processed exactly once.
 
     reader ── (number, message) ── by the JobManager, which may lose it or bring it twice ──▶ enumerator
     reader ◀── ForReader, a record of the edge between them: in order, once, and in checkpoints ── enumerator
@@ -19,35 +19,35 @@ from tidegate.model.errors import CorruptData
 from tidegate.model.values import StateValue
 
 FIRST_REPEAT_MS = 100.0
-"""Chosen, not measured: readers often run some milliseconds before their enumerator does."""
+"""The pause before the first repetition, in ms. Chosen, not measured: readers often start some milliseconds before their enumerator."""
 LAST_REPEAT_MS = 2_000.0
-"""Chosen, not measured: bounds what a JobManager that is away for long finds in its queue."""
+"""The longest pause between repetitions, in ms. Chosen, not measured: bounds the queue of a JobManager that was away for long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """A reader runs, on this host."""
+    """Reader to enumerator: registers, with its host."""
 
     host: str
 
 
 @dataclass(frozen=True, slots=True)
 class AskForSplit:
-    """A reader wants a split."""
+    """Reader to enumerator: requests a split."""
 
     host: str
 
 
 @dataclass(frozen=True, slots=True)
 class TellEnumerator:
-    """``content``: the user's object, pickled."""
+    """Reader to enumerator: an object of the user's. ``content``: pickled."""
 
     content: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class ReachEnd:
-    """Everything was read and emitted."""
+    """Reader to enumerator: everything was read and emitted."""
 
 
 ReaderMessage = Register | AskForSplit | TellEnumerator | ReachEnd
@@ -55,7 +55,7 @@ ReaderMessage = Register | AskForSplit | TellEnumerator | ReachEnd
 
 @dataclass(frozen=True, slots=True)
 class EncodedSplit:
-    """A split as it travels: ``payload`` is the version of its format, and its bytes."""
+    """A serialized split: ``payload`` is the version of its format, and its bytes."""
 
     split_id: str
     payload: StateValue
@@ -63,26 +63,26 @@ class EncodedSplit:
 
 @dataclass(frozen=True, slots=True)
 class GiveSplits:
-    """The splits are the reader's from now on."""
+    """Enumerator to reader: assigns splits."""
 
     splits: tuple[EncodedSplit, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class EndSplits:
-    """None will follow."""
+    """Enumerator to reader: no further splits follow."""
 
 
 @dataclass(frozen=True, slots=True)
 class TellReader:
-    """``content``: the user's object, pickled."""
+    """Enumerator to reader: an object of the user's. ``content``: pickled."""
 
     content: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """The enumerator has taken the reader's messages up to this one."""
+    """Enumerator to reader: acknowledges the messages up to this number."""
 
     number: int
 
@@ -92,18 +92,18 @@ EnumeratorMessage = GiveSplits | EndSplits | TellReader | Heard
 
 @dataclass(frozen=True, slots=True)
 class ForReader:
-    """A record between the enumerator and its readers; ``subtask`` is where it goes."""
+    """A record on the edge from the enumerator to the readers; ``subtask``: its receiver."""
 
     subtask: int
     message: EnumeratorMessage
 
 
 SAID = Types.PICKLED_BYTE_ARRAY()
-"""The type of the edge between them."""
+"""The type of the edge from the enumerator to the readers."""
 
 
 class ReaderLink:
-    """The reader's side: repeats what is not acknowledged, less and less often."""
+    """The reader's side of the connection: repeats unacknowledged messages, less and less often."""
 
     def __init__(self, send: Callable[[bytes], None], now_ms: Callable[[], float]) -> None:
         self._send = send
@@ -114,7 +114,7 @@ class ReaderLink:
         self._repeat_at_ms = 0.0
 
     def say(self, message: ReaderMessage) -> None:
-        """Sends a message at once, and keeps it until the enumerator has acknowledged it."""
+        """Sends a message, and keeps it until it is acknowledged."""
         self._last_number += 1
         self._open.append((self._last_number, message))
         if len(self._open) == 1:
@@ -123,14 +123,14 @@ class ReaderLink:
         self._send(pickle.dumps(self._open[-1]))
 
     def on_acknowledged(self, number: int) -> None:
-        """Forgets the messages up to this one."""
+        """Drops the messages up to an acknowledged number."""
         while self._open and self._open[0][0] <= number:
             self._open.popleft()
         self._wait_ms = FIRST_REPEAT_MS
         self._repeat_at_ms = self._now_ms() + self._wait_ms
 
     def repeat_when_due(self) -> None:
-        """Called again and again."""
+        """Sends unacknowledged messages again if the pause is over."""
         if not self._open or self._now_ms() < self._repeat_at_ms:
             return
         self._wait_ms = min(2 * self._wait_ms, LAST_REPEAT_MS)
@@ -140,13 +140,13 @@ class ReaderLink:
 
 
 class Arrivals:
-    """The enumerator's side: takes each message of each reader once, in order."""
+    """The enumerator's side of the connection: processes each message of each reader once, in order."""
 
     def __init__(self) -> None:
         self._taken: dict[int, int] = {}
 
     def take(self, subtask: int, content: bytes) -> tuple[ReaderMessage | None, Heard]:
-        """Returns the message unless it came before or too early, and what the reader is to hear. Raises ``CorruptData``."""
+        """Returns the message, unless it is a duplicate or out of order, and the acknowledgement. Raises ``CorruptData``."""
         number, message = _decoded(content)
         taken = self._taken.get(subtask, 0)
         if number != taken + 1:
@@ -165,10 +165,10 @@ def _decoded(content: bytes) -> tuple[int, ReaderMessage]:
 
 
 def reader_of(said: ForReader) -> int:
-    """The reader that a record of the enumerator is for: the key of the edge between them."""
+    """Returns the reader that a record is for: the key of the edge."""
     return said.subtask
 
 
 def as_named(subtask: int, readers: int) -> int:
-    """The subtask of that edge to which such a record goes."""
+    """Partitions that edge: the key is the subtask."""
     return subtask

@@ -1,4 +1,4 @@
-"""Runs a ``SourceReader`` of FLIP-27 as the reader of one subtask."""
+"""Runs a user's ``SourceReader`` as the reader of one subtask."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from tidegate.records.batch import RecordsBatch
 from tidegate.records.record_copy import RecordCopy, record_copy, reuses_objects
 
 MOST_RECORDS = 256
-"""A batch of them costs a chain of functions about a millisecond, while its own cost is spread over many."""
+"""How many records are polled for a batch: it costs a chain of functions about a millisecond, and its own cost is small."""
 MOST_MS = 2.0
-"""Chosen, not measured: a reader that is slow must not hold back barriers."""
+"""How many ms a batch is polled for. Chosen, not measured: a slow reader must not hold back barriers."""
 
 
 class ReadersSource(base.Source):
-    """The source of the readers' vertex: splits come from the enumerator's."""
+    """The source of the readers' vertex: splits come from the enumerator."""
 
     takes_splits = True
     hides_splits = True
@@ -55,7 +55,7 @@ class ReadersSource(base.Source):
 
 
 class ReaderHost(base.SourceReader):
-    """Its batches are emitted whole, so that the position is that of what was emitted."""
+    """Calls the user's reader. Its batches are emitted whole, so that the reader's position is that of what was emitted."""
 
     emits_whole_batches = True
 
@@ -106,7 +106,7 @@ class ReaderHost(base.SourceReader):
         return len(self._output) > 0
 
     def advance(self, records: int) -> None:
-        """The user's reader has moved its position when it collected them."""
+        """Does nothing: the user's reader advanced when it collected the records."""
 
     def is_finished(self) -> bool:
         return self._is_at_end and not self.has_records()
@@ -149,7 +149,7 @@ class ReaderHost(base.SourceReader):
 
 @dataclass
 class _Run:
-    """Records of one split that were collected behind each other."""
+    """Consecutive records of one split."""
 
     split_id: str
     records: list[Record] = field(default_factory=list)
@@ -157,7 +157,7 @@ class _Run:
 
 
 class _Output(ReaderOutput):
-    """``len()``: the records that were collected and not taken."""
+    """Collects the records of a reader. ``len()``: how many were collected and not taken."""
 
     def __init__(self, times: base.SplitTimes | None, operator: str, copies: RecordCopy) -> None:
         self._times = times

@@ -1,4 +1,4 @@
-"""How splits and checkpoints of an enumerator become bytes (Flink: ``SimpleVersionedSerializer.java``)."""
+"""Serializers of an enumerator's splits and checkpoints (Flink: ``SimpleVersionedSerializer.java``)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class SimpleVersionedSerializer(ABC, Generic[T]):
-    """Writes the present version of a format, and reads every version that checkpoints may hold."""
+    """Serializes objects in the current version of a format, and deserializes every version that checkpoints may hold."""
 
     @abstractmethod
     def get_version(self) -> int:
@@ -24,11 +24,11 @@ class SimpleVersionedSerializer(ABC, Generic[T]):
 
     @abstractmethod
     def deserialize(self, version: int, serialized: bytes) -> T:
-        """Returns what ``serialize`` of that version was given."""
+        """Deserializes an object that ``serialize`` of that version wrote."""
 
 
 class PickleSerializer(SimpleVersionedSerializer[T]):
-    """Ours, and the default: pickles. A checkpoint is readable as long as the classes in it are found under their names."""
+    """The default serializer, which pickles. A checkpoint is readable as long as its classes are found under their names. This class is tidegate's own."""
 
     def get_version(self) -> int:
         return 1

@@ -1,4 +1,4 @@
-"""What ``from_source`` takes of a user (Flink: ``Source.java``)."""
+"""The base class of users' sources for ``from_source`` (Flink: ``Source.java``)."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ CheckpointT = TypeVar("CheckpointT")
 
 
 class Boundedness(Enum):
-    """Whether a source ends (Flink: ``Boundedness.java``)."""
+    """Whether a source is bounded (Flink: ``Boundedness.java``)."""
 
     BOUNDED = "BOUNDED"
     CONTINUOUS_UNBOUNDED = "CONTINUOUS_UNBOUNDED"
 
 
 class Source(ABC, Generic[SplitT, CheckpointT]):
-    """Makes the enumerator and the readers of a source. Pickled by the client."""
+    """Creates the enumerator and the readers of a source. Pickled by the client."""
 
     @abstractmethod
     def get_boundedness(self) -> Boundedness:
-        """Returns whether it ends: a bounded source may be read in BATCH mode."""
+        """Returns whether the source is bounded, so that it can be read in BATCH mode."""
 
     @abstractmethod
     def create_reader(self, reader_context: SourceReaderContext) -> SourceReader[SplitT]:
-        """Called in the process of each subtask."""
+        """Creates the reader; called in the process of each subtask."""
 
     @abstractmethod
     def create_enumerator(self, enum_context: SplitEnumeratorContext[SplitT]) -> SplitEnumerator[SplitT, CheckpointT]:
-        """Called in the enumerator's process when there is no checkpoint to go on from."""
+        """Creates the enumerator of a new job; called in the enumerator's process."""
 
     @abstractmethod
     def restore_enumerator(
         self, enum_context: SplitEnumeratorContext[SplitT], checkpoint: CheckpointT
     ) -> SplitEnumerator[SplitT, CheckpointT]:
-        """Called in the enumerator's process, with what ``snapshot_state`` returned for the checkpoint."""
+        """Restores the enumerator from what ``snapshot_state`` returned for the checkpoint; called in the enumerator's process."""
 
     def get_split_serializer(self) -> SimpleVersionedSerializer[SplitT]:
-        """Returns how splits travel and are stored. The default pickles them."""
+        """Returns the serializer of splits. The default pickles them."""
         return PickleSerializer()
 
     def get_enumerator_checkpoint_serializer(self) -> SimpleVersionedSerializer[CheckpointT]:
-        """Returns how the enumerator's snapshots are stored. The default pickles them."""
+        """Returns the serializer of the enumerator's snapshots. The default pickles them."""
         return PickleSerializer()
 
     def get_produced_type(self) -> TypeInformation:

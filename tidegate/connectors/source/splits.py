@@ -1,4 +1,4 @@
-"""A part of a source (Flink: ``SourceSplit.java``)."""
+"""Splits of a user's source (Flink: ``SourceSplit.java``)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 
 class SourceSplit(ABC):
-    """What an enumerator assigns and a reader reads. A reader's snapshot holds its splits with how far it has read them."""
+    """A part of a source that an enumerator assigns and a reader reads. A reader's snapshot holds its splits with their positions."""
 
     @abstractmethod
     def split_id(self) -> str:

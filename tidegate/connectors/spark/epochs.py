@@ -1,4 +1,4 @@
-"""What ``tidegate txn`` tells of the epochs of ``to_spark``: those that a checkpoint holds, with their rows."""
+"""Epochs of ``to_spark`` for ``tidegate txn``: those that a checkpoint contains, with their rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidegate.model.values import Committable
 
 
 class SparkEpochs(FunctionLog):
-    """Only the job's own function knows where they go."""
+    """Lists epochs of ``to_spark``, which only the job's own function can write."""
 
     system = "spark"
 

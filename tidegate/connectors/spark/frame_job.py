@@ -29,15 +29,16 @@ if TYPE_CHECKING:
 
 SPLIT = "job"
 EPOCH = 2**62
-"""That of the last rows of a job without checkpoints (``tidegate.taskmanager.machines.subtask.COMMIT_EVERYTHING``)."""
+"""The epoch of the last rows of a job without checkpoints (``tidegate.taskmanager.machines.subtask.COMMIT_EVERYTHING``)."""
 _FIRST_PAUSE_S = 0.01
-"""As for the commits of a sink: it doubles from there."""
+"""The pause before the first retry, in seconds, as for the commits of a sink; it doubles from there."""
 _MAX_PAUSE_S = 0.5
-"""The pause before a retry doubles up to here."""
+"""The longest pause before a retry, in seconds."""
 
 
 class SparkFrameJob(Source):
-    """``schema``: of what is written. ``parallelism``: into so many parts the query was cut when it was analysed."""
+    """The source of a job that Spark runs as one DataFrame. ``schema``: of what is written. ``parallelism``: the number of partitions with which the
+    query was analysed."""
 
     bounded = True
     keeps_parallelism = True
@@ -62,7 +63,7 @@ class SparkFrameJob(Source):
 
 
 class _Reader(SourceReader):
-    """Waits for the driver, in a thread of its own."""
+    """Waits for the Spark driver in a background thread."""
 
     def __init__(self, context: ReaderContext) -> None:
         self._context = context
@@ -77,7 +78,7 @@ class _Reader(SourceReader):
         threading.Thread(target=self._run, name="spark job", daemon=True).start()
 
     def poll(self) -> Polled | None:
-        """No rows. Raises what the write raised."""
+        """Returns no rows. Raises what the write raised."""
         if self._error is not None:
             raise self._error
         return None
@@ -113,7 +114,7 @@ class _Reader(SourceReader):
         self._ended.set()
 
     def _write(self) -> None:
-        """Raises ``TidegateError``."""
+        """Has the driver write the rows. Raises ``TidegateError``."""
         context = self._context
         try:
             self._link = SparkLink.opened(context.spark_service, context.operator_id)

@@ -40,25 +40,25 @@ _NAMES: dict[pa.DataType, str] = {
     pa.timestamp("us", "UTC"): "TIMESTAMP",
     pa.timestamp("us"): "TIMESTAMP_NTZ",
 }
-"""Types whose values both compare alike."""
+"""Spark's names of types whose values Arrow and Spark compare alike."""
 _PLAIN_TEXT = re.compile(r"[\w ./:@#+=-]*", re.ASCII)
-"""What means itself between quotes, however Spark's parser is configured."""
+"""A pattern of texts that mean themselves between quotes, however Spark's parser is configured."""
 _EXACT_IN_DOUBLE = 1 << 53
-"""Up to here every whole number is a fraction of 64 bits too (IEEE 754)."""
+"""Up to here every whole number is exact in a 64-bit float (IEEE 754)."""
 _LOW_HALF = 0xFFFFFFFF
-"""The lower 32 bits of a whole number of 64: sums of these, and of what is above them, do not overflow."""
+"""The lower 32 bits of a 64-bit whole number: sums of these, and of the bits above them, do not overflow."""
 _SIGNS = {"equal": "=", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
 _ARITHMETIC = {"add": "+", "subtract": "-", "multiply": "*"}
 _LOGIC = {"and_kleene": "AND", "or_kleene": "OR"}
 
 
 class NotTheSame(Exception):
-    """Spark would not give the same, or it is not known that it would. The text is a part of a sentence."""
+    """Spark would give another result, or it is not known to give the same. The text is part of a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeepRows:
-    """Rows for which a condition is true."""
+    """A filter: rows for which a condition is true."""
 
     condition: str
 
@@ -68,7 +68,7 @@ class KeepRows:
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """One expression for each column: (name, SQL)."""
+    """A projection: one expression for each column, (name, SQL)."""
 
     columns: tuple[tuple[str, str], ...]
 
@@ -78,7 +78,7 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class GroupBy:
-    """The keys, then one aggregate for each further column: (name, SQL)."""
+    """An aggregation: the keys, then one aggregate for each further column, (name, SQL)."""
 
     keys: tuple[str, ...]
     columns: tuple[tuple[str, str], ...]
@@ -91,13 +91,13 @@ FrameStep: TypeAlias = KeepRows | Select | GroupBy
 
 
 def where(predicate: Expression, schema: pa.Schema) -> KeepRows:
-    """A filter over rows of this schema. Raises ``NotTheSame``."""
+    """Translates a filter over rows of this schema. Raises ``NotTheSame``."""
     _check_names(schema)
     return KeepRows(_translated(predicate, schema)[0])
 
 
 def select(columns: Sequence[tuple[str, Expression]], schema: pa.Schema) -> Select:
-    """A select over rows of this schema. Raises ``NotTheSame``."""
+    """Translates a projection of rows of this schema. Raises ``NotTheSame``."""
     _check_names(schema)
     made = []
     for name, expression in columns:
@@ -110,7 +110,7 @@ def select(columns: Sequence[tuple[str, Expression]], schema: pa.Schema) -> Sele
 
 
 def group_by(keys: Sequence[str], aggregates: Sequence[tuple[str, str, str | None]], schema: pa.Schema) -> GroupBy:
-    """An aggregation without windows; ``aggregates``: (name, function, column). Raises ``NotTheSame``."""
+    """Translates an aggregation without windows; ``aggregates``: (name, function, column). Raises ``NotTheSame``."""
     _check_names(schema)
     for key in keys:
         kind = schema.field(key).type
@@ -121,7 +121,7 @@ def group_by(keys: Sequence[str], aggregates: Sequence[tuple[str, str, str | Non
 
 
 def quoted(name: str) -> str:
-    """Returns a column's name as SQL takes it."""
+    """Quotes a column's name for SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -174,7 +174,7 @@ def _constant(value: pa.Scalar) -> _Typed:
 
 
 def _cast(value: _Typed, kind: pa.DataType) -> _Typed:
-    """Only where every value fits."""
+    """Translates a cast, if every value fits the target type. Raises ``NotTheSame`` otherwise."""
     text, before = value
     is_wider = pa.types.is_signed_integer(before) and (
         (pa.types.is_signed_integer(kind) and kind.bit_width >= before.bit_width)
@@ -186,7 +186,7 @@ def _cast(value: _Typed, kind: pa.DataType) -> _Typed:
 
 
 def _alike(expression: Expression, values: Sequence[_Typed], arguments: Sequence[Expression]) -> list[_Typed]:
-    """The values under one type. Raises ``NotTheSame`` where Arrow would convert in a way of its own."""
+    """Casts values to one type. Raises ``NotTheSame`` where Arrow would convert in a way of its own."""
     kinds = {kind for _, kind in values if not pa.types.is_null(kind)}
     if len(kinds) == 1:
         (wanted,) = kinds
@@ -210,7 +210,7 @@ def _under(value: _Typed, kind: pa.DataType, argument: Expression) -> _Typed:
 
 
 def _is_whole_constant(argument: Expression) -> bool:
-    """Such that it is itself as a fraction."""
+    """Returns whether an argument is a whole constant that is exact as a float."""
     found = argument.value.as_py() if isinstance(argument, Literal) else None
     return type(found) is int and abs(found) <= _EXACT_IN_DOUBLE
 
@@ -338,7 +338,7 @@ def _sum(name: str, kind: pa.DataType) -> str:
 
 
 def _sum_as_double(name: str, kind: pa.DataType) -> str:
-    """The nearest DOUBLE also where the sum is no BIGINT."""
+    """Translates a sum to the nearest DOUBLE, also where the exact sum is not a BIGINT."""
     if kind != pa.int64():
         return f"CAST({_sum(name, kind)} AS DOUBLE)"
     carried, low = _halves_of_sum(name)

@@ -1,4 +1,4 @@
-"""What Spark's types cannot hold: they have microseconds, so nanoseconds below them are dropped, and the log says of which columns."""
+"""Detection of nanoseconds that Spark drops: its types have microseconds, and the log names the columns that lose digits."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _NANOS = 1000
 
 
 class DroppedNanoseconds:
-    """Looks at the columns whose type has nanoseconds; each is reported once."""
+    """Finds columns that lose nanoseconds; each is reported once."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._unseen = {field.name for field in schema if _has_nanoseconds(field.type)}
 
     def look(self, data: pa.RecordBatch) -> None:
-        """Logs a warning for a column in which a value is no whole number of microseconds."""
+        """Logs a warning for a column with a value that is not a whole number of microseconds."""
         for name in [name for name in self._unseen if any(map(_loses, _leaves(data.column(name))))]:
             self._unseen.discard(name)
             _LOG.warning(
@@ -37,7 +37,7 @@ def _has_nanoseconds(kind: pa.DataType) -> bool:
 
 
 def _leaves(column: pa.Array) -> Iterator[pa.Array]:
-    """The columns of nanoseconds in a column."""
+    """Yields the nested columns that have nanoseconds."""
     kind = column.type
     if pa.types.is_struct(kind):
         for part in column.flatten():

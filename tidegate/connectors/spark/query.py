@@ -1,6 +1,5 @@
-"""The half of ``from_spark`` that talks to Spark: describing a query in the client, cutting and writing its result in a
-TaskManager's Spark driver. The only module outside ``tidegate.taskmanager.spark`` that imports pyspark, and only when called.
-"""
+"""The part of ``from_spark`` that uses Spark: describes a query in the client, and partitions and writes its result in a TaskManager's Spark driver.
+The only module outside ``tidegate.taskmanager.spark`` that imports pyspark, and only when called."""
 
 from __future__ import annotations
 
@@ -38,21 +37,21 @@ appender.stderr.layout.pattern = %p %c{1} - %m%n
 """
 STARTS_A_JVM = "A JVM is started to analyse the query of from_spark; no row is read."
 tell_start: ContextVar[Callable[[str], None] | None] = ContextVar("tell_start", default=None)
-"""What is called with ``STARTS_A_JVM`` before that takes its seconds; ``None``: nothing is."""
+"""Called with ``STARTS_A_JVM`` before a JVM is started, which takes seconds; ``None``: nothing is called."""
 _PARTITION_BYTES = 32 << 20
-"""A quarter of what Spark reads of files in one partition: rows that are in memory already cost it less."""
+"""The size of partitions of rows in memory: a quarter of what Spark reads of files in one partition, since such rows cost it less."""
 TIMES_KEY = "spark.sql.timeType.enabled"
 _INSTEAD = (
     "write it as a type that Spark has, such as int64 or decimal128(20, 0) for unsigned integers, "
     "float for half floats, date32 for date64, string for times"
 )
 _MOST_PARTITIONS = 8
-"""The largest epochs (256 MiB wait at most) in partitions of that size."""
+"""The most partitions of an epoch: the largest epochs (256 MiB) in partitions of that size."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryDescription:
-    """``must_materialize`` says why the rows of a replay may differ; empty: they may not."""
+    """The description of a query. ``must_materialize``: why a replay may give other rows; empty: it may not."""
 
     schema: pa.Schema
     must_materialize: str
@@ -61,7 +60,7 @@ class QueryDescription:
 def describe(
     query: Callable[[SparkSession], DataFrame], parallelism: int, spark_options: Mapping[str, str]
 ) -> QueryDescription:
-    """Analyse a query in a small local Spark in this process; no row is read.
+    """Analyses a query in a small local Spark in this process, without reading rows.
 
     Raises ``InvalidJob`` when the query fails to build, gives no DataFrame, or one without end.
     """
@@ -85,7 +84,7 @@ def describe(
 def describe_stream(
     query: Callable[[SparkSession], DataFrame], partitions: int, spark_options: Mapping[str, str]
 ) -> pa.Schema:
-    """Analyse a streaming query in a small local Spark in this process; no row is read.
+    """Analyses a streaming query in a small local Spark in this process, without reading rows.
 
     Raises ``InvalidJob`` when the query fails to build, reads no stream, or keeps state in Spark.
     """
@@ -103,7 +102,7 @@ def describe_stream(
 
 
 def arrow_schema_of(spark: SparkSession, frame: DataFrame) -> pa.Schema:
-    """Returns the schema in which Spark hands out the rows of a stream. No row is made for it, which would need one of Spark's workers."""
+    """Returns the schema of the Arrow batches that Spark makes of a stream's rows. No row is computed, which would need one of Spark's workers."""
     from pyspark.sql import DataFrame
 
     jvm: JavaObject = spark._jvm
@@ -127,7 +126,7 @@ def _why_it_may_differ(frame: DataFrame) -> str:
 
 @contextmanager
 def _client_session(spark_options: Mapping[str, str]) -> Iterator[SparkSession]:
-    """The active session when the script has one, else a quiet one that ends with the analysis."""
+    """Yields the active session when the script has one, else a temporary one."""
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -176,8 +175,8 @@ def _pinned_session(spark: SparkSession, parallelism: int) -> Iterator[None]:
 
 
 def session_like_everywhere(session: SparkSession, parallelism: int) -> SparkSession:
-    """Returns the session over a view of its context whose default parallelism is the source's: ``spark.range`` and
-    local data are cut by it, and it is 1 in a client, and 1,024 in an embedded TaskManager."""
+    """Returns a session whose default parallelism is the source's: it is the number of partitions of ``spark.range`` and local data, and differs
+    between clients (1) and embedded TaskManagers (1,024)."""
     from pyspark import SparkContext
 
     class PinnedContext(SparkContext):
@@ -190,8 +189,8 @@ def session_like_everywhere(session: SparkSession, parallelism: int) -> SparkSes
 
 
 def session_for_rows(spark: SparkSession) -> SparkSession:
-    """Returns a clone of a session, as ``foreachBatch`` has one, with its settings and views, for ``frame_of_rows``: rows stay in Arrow batches
-    until the tasks that write them. Spark would decode up to 48 MiB of them in its driver, and send each row to the tasks as a Java object."""
+    """Clones a session with its settings and views, as for ``foreachBatch``, so that ``frame_of_rows`` keeps rows in Arrow batches until the tasks that
+    write them. Spark would decode up to 48 MiB in its driver, and send each row as a Java object."""
     from pyspark.sql import SparkSession
 
     session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
@@ -200,15 +199,15 @@ def session_for_rows(spark: SparkSession) -> SparkSession:
 
 
 def frame_of_rows(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """Returns a DataFrame of rows that are in this process, in as many partitions as their size calls for: Spark would make one for
-    each row, up to the 1,024 cores of an embedded TaskManager."""
+    """Creates a DataFrame of rows in this process, with as many partitions as their size calls for: Spark would make one for each row, up to the 1,024
+    cores of an embedded TaskManager."""
     partitions = max(1, min(_MOST_PARTITIONS, rows.nbytes // _PARTITION_BYTES))
     return spark.createDataFrame(rows).coalesce(partitions)
 
 
 def check_rows(schema: pa.Schema, *, takes_times: bool = False) -> None:
-    """Asks PySpark for the type of each column of rows that are to be written. Raises ``InvalidJob`` for one that Spark has no type for; no JVM is
-    started. ``takes_times``: whether ``spark.sql.timeType.enabled`` is set, without which its analyser refuses times."""
+    """Checks that Spark has a type for each column of rows to write; no JVM is started. Raises ``InvalidJob``. ``takes_times``: whether
+    ``spark.sql.timeType.enabled`` is set, without which its analyser refuses times."""
     from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import from_arrow_type
 
@@ -231,7 +230,7 @@ def check_rows(schema: pa.Schema, *, takes_times: bool = False) -> None:
 
 
 def _without_type(kind: pa.DataType) -> pa.DataType:
-    """The part of a type that Spark has none for; the whole when that is no part."""
+    """Returns the innermost part of a type that Spark does not support."""
     from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import from_arrow_type
 
@@ -258,8 +257,7 @@ def _parts(kind: pa.DataType) -> list[pa.DataType]:
 
 
 def partitioned(spark: SparkSession, source: SparkSource, parallelism: int) -> DataFrame:
-    """Returns the source's DataFrame in a session of its own, in at most ``parallelism`` partitions (joined, never
-    shuffled)."""
+    """Returns the source's DataFrame in a session of its own, coalesced to at most ``parallelism`` partitions."""
     session = session_like_everywhere(spark.newSession(), parallelism)
     for key, value in pinned(parallelism).items():
         session.conf.set(key, value)
@@ -275,16 +273,16 @@ def partitioned(spark: SparkSession, source: SparkSource, parallelism: int) -> D
 
 
 def numbered(frame: DataFrame) -> DataFrame:
-    """Returns a frame with the names c0, c1, ... for ``mapInArrow``, whose function knows the columns by their places. pyspark looks each of them up
-    by its text there: a dot would be a field, a backtick a quote, and names that differ in upper and lower case only would be one."""
+    """Renames the columns of a frame to c0, c1, ... for ``mapInArrow``, in which pyspark resolves names as SQL: a dot would be a field, a backtick a
+    quote, and names that differ in case only would be one."""
     return frame.toDF(*[f"c{index}" for index in range(len(frame.columns))])
 
 
 def frame_of_job(
     spark: SparkSession, source: SparkSource, steps: Sequence[FrameStep], schema: pa.Schema, parallelism: int
 ) -> DataFrame:
-    """Returns the DataFrame of a job that Spark runs as one (``frame_job``), in a session of its own with the settings under which the query was
-    analysed. ``schema``: what the operators promise; ``parallelism``: into so many parts the query was cut then.
+    """Returns the DataFrame of a job that Spark runs as one (``frame_job``), in a session with the settings under which the query was analysed.
+    ``schema``: of the operators' result; ``parallelism``: the number of partitions at the analysis.
 
     Raises ``SchemaMismatch`` where Spark gives other columns than the operators promise.
     """
@@ -310,13 +308,13 @@ def frame_of_job(
 
 
 def columns_of(schema: pa.Schema) -> str:
-    """Names and types, for messages."""
+    """Formats names and types of columns for messages."""
     return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
 def materialize(spark: SparkSession, source: SparkSource, directory: str, parallelism: int, writer: str) -> None:
-    """Write the result once as Parquet below ``directory`` and leave the marker that names it; nothing happens when the
-    marker is there. ``writer`` makes the data directory's name unique, so that two writers never mix.
+    """Writes the result once as Parquet below ``directory`` and then a marker that names it; does nothing when the marker exists. ``writer`` makes the
+    data directory's name unique, so that two writers never mix.
 
     Raises ``StorageError``.
     """

@@ -38,32 +38,32 @@ _Key: TypeAlias = tuple[str, int]
 """Application id and epoch."""
 TAG = "spark-epoch"
 HELD = "spark-rows"
-"""It marks rows in the writer's state, which belong to no epoch yet."""
+"""The mark of rows in the writer's state that belong to no epoch yet."""
 MAX_WAITING_EPOCHS = 8
-"""Chosen, not measured. Only epochs wait that no write was begun for: those of checkpoints that are not confirmed."""
+"""How many epochs may wait for their checkpoints to be confirmed. Chosen, not measured."""
 MAX_WAITING_BYTES = 256 << 20
-"""Rows that lie in memory, and in every checkpoint, until they are written: a quarter of the 1 GiB that a slot has by default, since a
-snapshot encodes them once more."""
+"""How many bytes of rows may wait in memory, and in every checkpoint, until they are written: a quarter of a slot's default 1 GiB, since a snapshot
+encodes them once more."""
 MAX_BYTES_AT_END = 2 << 30
-"""What a job without checkpoints may keep, whose rows are one epoch at its end: half of what a message to the driver can say of its length,
-since compressed rows may be larger than others."""
+"""How many bytes a job without checkpoints may keep until its end: half of the largest message to the driver, since compressed rows may be larger than
+others."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkEpoch:
-    """The ids of the rows that ``write`` gets. A checkpoint's rows are always given under the same two values."""
+    """The ids of an epoch's rows. A checkpoint's rows always have the same two values."""
 
     application_id: str
-    """Names the sink in one execution of the job. Within it epochs only grow."""
+    """The id of the sink in one execution of the job. Its epochs only increase."""
     number: int
-    """The checkpoint's id; of the last one, where a writer that is behind gets the rows of several."""
+    """The checkpoint's id; of the last one, where a writer that is behind writes the rows of several."""
 
     def __int__(self) -> int:
         return self.number
 
 
 class SparkSink(Sink):
-    """Made by ``DataStream.to_spark``."""
+    """Writes rows as DataFrames; made by ``DataStream.to_spark``."""
 
     keeps_together = True
 
@@ -87,23 +87,24 @@ class SparkSink(Sink):
         return _Writer(self._waiting, application_id_of(context), input_type.arrow_schema(), state)
 
     def connect(self, context: SinkContext) -> SparkLink:
-        """To the Spark driver."""
+        """Connects to the Spark driver."""
         return SparkLink.opened(context.spark_service, context.operator_id)
 
 
 def application_id_of(context: SinkContext | ReaderContext) -> str:
-    """Returns that of one subtask: epochs of two subtasks would overtake each other."""
+    """Returns the application id of one subtask, unique to it since epochs of two subtasks may overtake each other."""
     subtask = f"-{context.subtask_index}" if context.subtask_index else ""
     return f"tidegate-{context.job_id}-{context.operator_id}{subtask}"
 
 
 def _writes_at_end(context: SinkContext) -> bool:
-    """Whether no checkpoint will make an epoch of the rows that have come."""
+    """Returns whether no checkpoint will make an epoch of the rows, so that they are written at the end."""
     return Configuration.from_strings(context.configuration).get(CheckpointingOptions.INTERVAL) is None
 
 
 class _Waiting:
-    """What is voted for and not written; from any thread. ``writes_at_end``: to wait for room would be to wait for ever."""
+    """Epochs that are prepared and not yet written; thread-safe. ``writes_at_end``: nothing is written before the end, so waiting for space would block
+    for ever."""
 
     def __init__(self, wakeup: Callable[[], None] | None = None, *, writes_at_end: bool = False) -> None:
         self.writes_at_end = writes_at_end
@@ -117,7 +118,7 @@ class _Waiting:
             self._bytes[key] = size
 
     def begin(self, keys: Iterable[_Key]) -> None:
-        """These are being written, until each is removed."""
+        """Marks epochs as being written, until each is removed."""
         with self._lock:
             self._begun.update(keys)
 
@@ -139,7 +140,7 @@ class _Waiting:
 
 
 class _Rows:
-    """Rows of one epoch, encoded as far as they are known."""
+    """The encoded rows of one epoch."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
@@ -157,11 +158,11 @@ class _Rows:
             self.count += batch.num_rows
 
     def content(self) -> bytes:
-        """An Arrow stream without its end, which readers do not need."""
+        """Returns the Arrow stream so far, without its end, which readers do not need."""
         return self._content.getvalue()
 
     def close(self) -> None:
-        """No more rows come, and the stream gets its end."""
+        """Ends the stream."""
         self._stream.close()
 
 
@@ -229,7 +230,7 @@ class _Committer(Committer):
         self._written: set[_Key] = set()
 
     def commit(self, committables: Sequence[Committable]) -> None:
-        """A write that failed stays begun: it is tried again."""
+        """Writes epochs in order; one that failed stays marked as begun and is retried."""
         epochs = sorted(committables, key=_key)
         for committable in epochs:
             if committable[0] != TAG:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 BLOCK_ROWS = 10_000
-"""Rows of the blocks that are counted and checked; also the size of Spark's Arrow batches."""
+"""How many rows the blocks have that are counted and checked; also the size of Spark's Arrow batches."""
 
 PINNED: dict[str, str] = {
     "spark.sql.adaptive.enabled": "false",
@@ -43,22 +43,22 @@ PINNED: dict[str, str] = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.session.timeZone": "UTC",
 }
-"""Spark SQL settings under which every process builds the DataFrame. ``pinned`` adds what depends on parallelism."""
+"""Spark SQL settings under which every process builds the DataFrame. ``pinned`` adds those that depend on parallelism."""
 
 MARKER = "_materialized.json"
 _READ_AHEAD_BLOCKS = 4
-"""Chosen, not measured: as for files."""
+"""How many blocks are read ahead. Chosen, not measured: as for files."""
 
 
 def pinned(parallelism: int) -> dict[str, str]:
-    """Session settings for a source of this parallelism."""
+    """Returns the session settings for a source of this parallelism."""
     cut = str(parallelism)
     counts = ("files.minPartitionNum", "leafNodeDefaultParallelism", "shuffle.partitions")
     return {**PINNED, **{f"spark.sql.{name}": cut for name in counts}}
 
 
 class SparkSource(Source):
-    """Made by ``StreamExecutionEnvironment.from_spark``. ``query`` takes a SparkSession and gives a DataFrame."""
+    """A bounded source of a Spark DataFrame; made by ``StreamExecutionEnvironment.from_spark``. ``query``: returns a DataFrame for a SparkSession."""
 
     bounded = True
 
@@ -74,8 +74,8 @@ class SparkSource(Source):
         return Types.SCHEMA(self.schema)
 
     def list_splits(self, parallelism: int) -> list[Split]:
-        """One for each partition. Materialized row groups are known only when a TaskManager has written them, before
-        any subtask is started; their readers list them themselves."""
+        """Returns a split for each partition; none if the result is materialized, since its readers list the row groups themselves after a TaskManager
+        has written them."""
         if self.materialize:
             return []
         return [Split(f"partition-{i:05d}", [i, parallelism]) for i in range(parallelism)]
@@ -87,7 +87,7 @@ class SparkSource(Source):
 
 
 def owned_directory(configuration: Mapping[str, str], job_id: str, operator_id: str) -> str:
-    """Where a materialized result lives. Task-owned: no checkpoint deletes it. Raises ``InvalidJob`` when the job has no
+    """Returns the directory of a materialized result, which is task-owned: no checkpoint deletes it. Raises ``InvalidJob`` when the job has no
     checkpoint directory."""
     root = configuration.get("execution.checkpointing.dir")
     if not root:
@@ -96,7 +96,7 @@ def owned_directory(configuration: Mapping[str, str], job_id: str, operator_id: 
 
 
 def read_marker(directory: str) -> str | None:
-    """Directory of the finished result, ``None`` while there is none."""
+    """Returns the directory of the finished result, ``None`` while there is none."""
     filesystem, inner = resolve(directory)
     path = f"{inner}/{MARKER}"
     if filesystem.get_file_info(path).type != pafs.FileType.File:
@@ -106,7 +106,7 @@ def read_marker(directory: str) -> str | None:
 
 
 class MaterializedReader(FileReader):
-    """Reads its share of the row groups: those whose place in the sorted listing is its index modulo parallelism."""
+    """Reads a subtask's share of the row groups: those whose index in the sorted listing is its own modulo parallelism."""
 
     def __init__(self, schema: pa.Schema, context: ReaderContext) -> None:
         super().__init__(ParquetFormat(schema), context)
@@ -140,11 +140,11 @@ class _Block:
     data: pa.RecordBatch
     number: int
     digest: str
-    """Checksum of all blocks up to this one, inclusive."""
+    """The checksum of all blocks up to and including this one."""
 
 
 class SparkPartitionReader(SourceReader):
-    """Counts and checks blocks of ``BLOCK_ROWS`` rows, however Spark cut its batches."""
+    """Reads a partition in blocks of ``BLOCK_ROWS`` rows that are counted and checked, independent of Spark's batches."""
 
     def __init__(self, schema: pa.Schema, context: ReaderContext) -> None:
         self._schema = schema
@@ -172,8 +172,7 @@ class SparkPartitionReader(SourceReader):
             self._fetcher = Fetcher(lambda: self._blocks(*position), _READ_AHEAD_BLOCKS, self._context.wakeup)
 
     def _blocks(self, number: int, rows: int, digest: str) -> Iterator[_Block]:
-        """Blocks from ``number`` on. The blocks before it, and the one in which ``rows`` were emitted, must be those of
-        the first run."""
+        """Yields blocks from ``number`` on. The blocks before it, and the one of which ``rows`` were emitted, must equal those of the first run."""
         running = xxhash.xxh3_64()
         checked_at = number if rows else number - 1
         last = -1
@@ -227,7 +226,7 @@ class SparkPartitionReader(SourceReader):
 
 
 def rechunk(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yields the rows in batches of ``BLOCK_ROWS``; the last one may be smaller."""
+    """Splits rows into batches of ``BLOCK_ROWS``; the last one may be smaller."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:

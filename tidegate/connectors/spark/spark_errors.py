@@ -1,4 +1,4 @@
-"""What an error of Spark, or of a function that runs in its driver, says first, and what to do where we know it."""
+"""Messages for errors of Spark, or of a function that runs in its driver, with advice where it is known."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from tidegate.model.errors import InvalidJob
 
 _SHOWN = 1000
-"""Characters of an error's first line: some of Spark's are plans."""
+"""How many characters of an error's first line are shown: some of Spark's are plans."""
 _PACKAGE = (
     "what Spark does not bring itself needs its package, at the client and at the TaskManagers: name it with "
     "-D spark.jars.packages=group:artifact:version"
@@ -24,15 +24,15 @@ _ADVICE = {
     "CATALOG_NOT_FOUND": _CATALOG,
     "REQUIRES_SINGLE_PART_NAMESPACE": _CATALOG,
 }
-"""By what stands in the error."""
+"""Advice by a part of the error's text."""
 _CONDITION = re.compile(r"\[[A-Z][A-Z0-9_.]+\] .*")
-"""Spark's own name for what is wrong, with its sentence, which names the file or the table; its cause in the JVM does not."""
+"""A pattern of Spark's error condition with its sentence, which names the file or the table, unlike its cause in the JVM."""
 _IN_PYTHON = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)")
 
 
 @contextmanager
 def naming_the_source(name: str) -> Iterator[None]:
-    """Where a query is refused: a program may have several. Raises ``InvalidJob``."""
+    """Adds the source's name to an ``InvalidJob`` raised in the block."""
     try:
         yield
     except InvalidJob as error:
@@ -40,14 +40,14 @@ def naming_the_source(name: str) -> Iterator[None]:
 
 
 def explained(error: BaseException) -> str:
-    """Returns the first words of an error, and what to do about it where a package or a catalog is not there."""
+    """Returns the first line of an error, with advice where a package or a catalog is missing."""
     text = str(error)
     advice = next((advice for mark, advice in _ADVICE.items() if mark in text), "")
     return f"{first_words(error)} ({advice})" if advice else first_words(error)
 
 
 def first_words(error: BaseException) -> str:
-    """Returns what an error says first; of one in the JVM what a function in Python raised, Spark's own sentence, or its cause."""
+    """Returns the first line of an error; of one from the JVM what a Python function raised, Spark's own sentence, or its cause."""
     text = str(error)
     raised = _IN_PYTHON.findall(text)
     if raised:

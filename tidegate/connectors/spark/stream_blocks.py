@@ -1,4 +1,4 @@
-"""The rows of a batch on their way: Spark's workers send them by partition, the subtask takes them in one queue.
+"""Transport of a batch's rows: Spark's workers send them by partition, the subtask takes them from one queue.
 
     worker of partition i ── WorkerHello, RowBlock, RowBlock, Ended ─▶ thread ─▶ queue (bounded) ─▶ subtask
                         ◀── RequestDone: the partition arrived whole
@@ -29,17 +29,17 @@ from tidegate.model.errors import CorruptFrame
 
 _log = logging.getLogger(__name__)
 _QUEUE = 4
-"""Blocks: chosen, not measured, as for files."""
+"""How many blocks the queue holds. Chosen, not measured: as for files."""
 _LOOK_S = 0.2
-"""Chosen, not measured: how late a thread whose block nobody takes sees that it is over."""
+"""How often, in seconds, a waiting thread checks whether the server is closed. Chosen, not measured."""
 _BACKLOG = 1024
-"""All partitions of a batch may connect at once."""
+"""The listen backlog: all partitions of a batch may connect at once."""
 
 Arrived: TypeAlias = tuple[Message, bytearray]
 
 
 class BlockServer:
-    """Listens at ``host`` as long as the subtask lives, on one of ``ports``. ``secret``: what a worker must know."""
+    """Receives rows of Spark's workers; listens at ``host`` on one of ``ports`` as long as the subtask lives. ``secret``: authenticates workers."""
 
     def __init__(self, host: str, ports: range) -> None:
         self.secret = secrets.token_hex(16)
@@ -55,11 +55,11 @@ class BlockServer:
         threading.Thread(target=self._accept, name="spark blocks", daemon=True).start()
 
     def begin(self, batch: int) -> None:
-        """Takes the rows of this batch, and of no other, from now on."""
+        """Accepts the rows of this batch, and of no other, from now on."""
         self._batch = batch
 
     def put(self, message: Message, rest: bytearray) -> None:
-        """From any thread. Waits for room. Raises ``EOFError`` when the server is closed."""
+        """Adds a message to the queue; waits for space. Thread-safe. Raises ``EOFError`` when the server is closed."""
         while not self._closed.is_set():
             try:
                 return self._arrived.put((message, rest), timeout=_LOOK_S)
@@ -68,7 +68,7 @@ class BlockServer:
         raise EOFError
 
     def take(self) -> Arrived:
-        """The next that arrived. Waits for it. Raises ``EOFError`` when the server is closed."""
+        """Waits for the next message and returns it. Raises ``EOFError`` when the server is closed."""
         while not self._closed.is_set():
             try:
                 return self._arrived.get(timeout=_LOOK_S)
@@ -77,7 +77,7 @@ class BlockServer:
         raise EOFError
 
     def close(self) -> None:
-        """From any thread: ends all connections."""
+        """Ends all connections. Thread-safe."""
         self._closed.set()
         with self._lock:
             links = list(self._links)
@@ -100,7 +100,7 @@ class BlockServer:
             threading.Thread(target=self._serve, args=(link,), name="spark partition", daemon=True).start()
 
     def _serve(self, link: SparkLink) -> None:
-        """What breaks here breaks the worker's connection, so its task fails, and the driver tells why."""
+        """Serves one worker; an error here breaks its connection, so that its task fails and the driver reports why."""
         try:
             hello = link.receive_first(WORKER_HELLO_MAX_BYTES)
             if not isinstance(hello, WorkerHello) or not secrets.compare_digest(

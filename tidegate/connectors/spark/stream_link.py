@@ -1,4 +1,4 @@
-"""What a subtask and the Spark driver of its TaskManager say to each other about a stream, over one connection of their own.
+"""The messages between a subtask and its TaskManager's Spark driver about a stream, over one connection.
 
     subtask ── OpenOperator ─▶ OperatorOpened    once, with what the sources wrote about themselves up to the restored position
             ── PlanBatch ─▶ BatchPlanned         the next one; without new data its ends are its starts
@@ -26,61 +26,61 @@ from tidegate.model.errors import CorruptFrame, ExternalError, TidegateError, Un
 from tidegate.wire.unreadable import UNREADABLE
 
 Offsets: TypeAlias = tuple[str | None, ...]
-"""Offset of each source in the query, as Spark's own JSON; ``None`` before its first batch."""
+"""The offset of each source in the query, as Spark's JSON; ``None`` before its first batch."""
 Written: TypeAlias = dict[str, bytes]
-"""Files that sources wrote about their progress, compressed, by path below their common directory."""
+"""Files that sources wrote about their progress, compressed, by path relative to their common directory."""
 
 _LENGTHS = struct.Struct("!II")
 HELLO_TIMEOUT_S = 20.0
-"""What the first word of a connection may take: chosen as the time below."""
+"""The limit for the first message of a connection, in seconds: chosen as the one below."""
 WORKER_HELLO_MAX_BYTES = 4 << 10
-"""For a worker's first word, which has a secret and two numbers."""
+"""The largest first message of a worker, which has a secret and two numbers."""
 OPENING_MAX_BYTES = 64 << 20
-"""For a subtask's first word: with what sources wrote, which is some kilobytes for each of them."""
+"""The largest first message of a subtask, with the sources' files, some kilobytes each."""
 CONNECT_TIMEOUT_S = 20.0
-"""As for a control stream: a busy TaskManager accepts in turn."""
+"""The connect timeout in seconds, as for a control stream: a busy TaskManager accepts in turn."""
 
 
 class OpenOperator(msgspec.Struct, tag=True, frozen=True):
-    """The first word of a subtask."""
+    """Subtask to driver, first message: opens an operator."""
 
     token: str
     operator_id: str
     written: Written
     ends: Offsets | None = None
-    """Where the restored job stands; ``None``: it is new."""
+    """The offsets of the restored job; ``None``: it is new."""
 
 
 class OperatorOpened(msgspec.Struct, tag=True, frozen=True):
-    """What Spark's workers send comes to a port from the first to the last of these; 0: to any free one."""
+    """Driver to subtask: the operator is open. The range of ports to receive Spark's rows on; 0: any free one."""
 
     first_port: int = 0
     last_port: int = 0
 
 
 class PlanBatch(msgspec.Struct, tag=True, frozen=True):
-    """What is next?"""
+    """Subtask to driver: plans the next batch."""
 
     starts: Offsets | None
-    """``None``: where the sources begin."""
+    """The start of the batch; ``None``: where the sources begin."""
     ends: Offsets | None = None
-    """The end of a batch that is read again; ``None``: the sources say."""
+    """The end of a batch that is read again; ``None``: the sources decide."""
 
 
 class BatchPlanned(msgspec.Struct, tag=True, frozen=True):
-    """A batch, or nothing new: then the ends are the starts."""
+    """Driver to subtask: the planned batch; without new data its ends equal its starts."""
 
     starts: Offsets
     ends: Offsets
     written: Written
-    """What is new of it."""
+    """The new files of the sources."""
     partitions: int = 0
     lags: dict[str, float] = {}
-    """What the sources tell of how far they are behind, by their own names."""
+    """How far the sources are behind, by their own metric names."""
 
 
 class RunBatch(msgspec.Struct, tag=True, frozen=True):
-    """The batch that was planned."""
+    """Subtask to driver: runs the planned batch."""
 
     address: str
     secret: str
@@ -88,40 +88,40 @@ class RunBatch(msgspec.Struct, tag=True, frozen=True):
 
 
 class ForgetBefore(msgspec.Struct, tag=True, frozen=True):
-    """A completed checkpoint stands there: the sources need nothing before."""
+    """Subtask to driver: a checkpoint completed at this position, before which the sources need nothing."""
 
     ends: Offsets
 
 
 class WriteEpoch(msgspec.Struct, tag=True, frozen=True):
-    """The rows of an epoch, as an Arrow stream, come with it."""
+    """Subtask to driver: writes an epoch, whose rows follow as an Arrow stream."""
 
     application_id: str
     epoch: int
 
 
 class WriteFrame(msgspec.Struct, tag=True, frozen=True):
-    """The rows of a whole job, which Spark computes itself."""
+    """Subtask to driver: writes the rows of a whole job, which Spark computes itself."""
 
     application_id: str
     epoch: int
 
 
 class RequestDone(msgspec.Struct, tag=True, frozen=True):
-    """The request was carried out."""
+    """Driver to subtask: the request was carried out."""
 
 
 class RequestFailed(msgspec.Struct, tag=True, frozen=True):
-    """What Spark or the job's function raised."""
+    """Driver to subtask: an error of Spark or of the job's function."""
 
     message: str
     details: str = ""
     is_users: bool = False
-    """The user's query or function raised it."""
+    """Whether the user's query or function raised it."""
 
 
 class RowBlock(msgspec.Struct, tag=True, frozen=True):
-    """A block of a partition, on its way from one of Spark's workers. ``digest``: of all blocks of the partition up to this one."""
+    """Worker to subtask: a block of a partition. ``digest``: of all blocks of the partition up to this one."""
 
     partition: int
     block: int
@@ -129,7 +129,7 @@ class RowBlock(msgspec.Struct, tag=True, frozen=True):
 
 
 class WorkerHello(msgspec.Struct, tag=True, frozen=True):
-    """The first word of one of Spark's workers."""
+    """Worker to subtask, first message: authenticates the worker."""
 
     secret: str
     batch: int
@@ -137,14 +137,14 @@ class WorkerHello(msgspec.Struct, tag=True, frozen=True):
 
 
 class PartitionEnded(msgspec.Struct, tag=True, frozen=True):
-    """The partition was sent whole."""
+    """Worker to subtask: the partition was sent completely."""
 
     partition: int
     blocks: int
 
 
 def error_of(failed: RequestFailed) -> TidegateError:
-    """What to raise for it."""
+    """Returns the error to raise for a failed request."""
     kind = UserFunctionError if failed.is_users else ExternalError
     return kind(failed.message, details=failed.details)
 
@@ -176,7 +176,7 @@ def _decoded(content: bytearray) -> Message:
 
 
 class SparkLink:
-    """One end of a connection. Blocks; one thread at a time."""
+    """One end of a connection between subtask, driver and workers. Blocking; for one thread at a time."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.socket = connection
@@ -200,8 +200,7 @@ class SparkLink:
     def opened(
         service: str, operator_id: str, written: Written | None = None, ends: Offsets | None = None
     ) -> SparkLink:
-        """Connects an operator to the driver at ``service`` (``host:port/token``). Raises ``EOFError``, ``OSError``, what the driver
-        says."""
+        """Connects an operator to the driver at ``service`` (``host:port/token``). Raises ``EOFError``, ``OSError``, and the driver's errors."""
         address, token = service.rsplit("/", 1)
         link = SparkLink.to(address)
         try:
@@ -214,7 +213,7 @@ class SparkLink:
         return link
 
     def ask(self, request: Message, rest: bytes = b"") -> Message:
-        """The answer. Raises ``EOFError``, ``OSError``, and what the other end says has failed."""
+        """Sends a request and returns its answer. Raises ``EOFError``, ``OSError``, and the error of a failed request."""
         self.send(request, rest)
         answer, _ = self.receive()
         if isinstance(answer, RequestFailed):
@@ -222,20 +221,20 @@ class SparkLink:
         return answer
 
     def send(self, message: Message, rest: bytes | memoryview = b"") -> None:
-        """Raises ``OSError``."""
+        """Sends a message and bytes. Raises ``OSError``."""
         head = _ENCODER.encode(message)
         self.socket.sendall(_LENGTHS.pack(len(head), len(rest)) + head)
         if rest:
             self.socket.sendall(rest)
 
     def receive(self) -> tuple[Message, bytearray]:
-        """Raises ``EOFError`` at the end, ``OSError``, ``CorruptFrame``."""
+        """Receives a message and bytes. Raises ``EOFError`` at the end, ``OSError``, ``CorruptFrame``."""
         head, rest = _LENGTHS.unpack(self._exactly(_LENGTHS.size))
         return _decoded(self._exactly(head)), self._exactly(rest)
 
     def receive_first(self, most_bytes: int) -> Message:
-        """The first message of a peer that has proven nothing yet, in ``HELLO_TIMEOUT_S``. Raises ``EOFError``, ``OSError``, and ``CorruptFrame``, for a longer
-        one before it is received."""
+        """Receives the first message of a peer that is not authenticated, within ``HELLO_TIMEOUT_S``. Raises ``EOFError``, ``OSError``, and
+        ``CorruptFrame`` for a longer one before it is received."""
         self.socket.settimeout(HELLO_TIMEOUT_S)
         head, rest = _LENGTHS.unpack(self._exactly(_LENGTHS.size))
         if head > most_bytes or rest:
@@ -247,7 +246,7 @@ class SparkLink:
         return message
 
     def close(self) -> None:
-        """Wakes a thread that receives."""
+        """Closes the connection, which wakes a thread that receives."""
         with contextlib.suppress(OSError):  # it is closed already
             self.socket.shutdown(socket.SHUT_RDWR)
         self.socket.close()

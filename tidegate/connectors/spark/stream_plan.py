@@ -1,4 +1,4 @@
-"""What may stand in the plan of a streaming query, looked at through Py4J: sources, and behind them what works row by row.
+"""Checks of a streaming query's plan through Py4J: only sources and stateless operators are allowed.
 
 Spark's own check for unsupported operators is for its own engine: run as a batch, an aggregation over a stream would silently count each
 batch for itself. So every node of the plan must be known here, and every expression must give the same value in a replay.
@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from tidegate.model.errors import InvalidJob
 
 JavaObject: TypeAlias = Any
-"""An object of the JVM as Py4J shows it."""
+"""An object of the JVM, as Py4J represents it."""
 
 STREAM_V2 = "StreamingRelationV2"
 STREAM_V1 = "StreamingRelation"
@@ -43,7 +43,7 @@ STATELESS = frozenset(
         "WithCTE",
     ]
 )
-"""Row by row: the rows of a batch are those that the rows of its range give."""
+"""Operators that work row by row, so that a batch gives what the rows of its range give."""
 _BEHIND = "do it behind the source, with key_by and windows, where it is under this job's checkpoints"
 _CLOCKS = frozenset(
     [
@@ -59,18 +59,18 @@ _CLOCKS = frozenset(
 
 
 def children(node: JavaObject) -> list[JavaObject]:
-    """Returns the nodes below."""
+    """Returns the child nodes of a plan node."""
     found = node.children()
     return [found.apply(i) for i in range(found.size())]
 
 
 def name_of(node: JavaObject) -> str:
-    """Returns the name of its class."""
+    """Returns the class name of a node."""
     return str(node.getClass().getSimpleName()).removesuffix("$")
 
 
 def is_stream(node: JavaObject) -> bool:
-    """Tells whether it is a source of the stream: a leaf."""
+    """Returns whether a node is a source of the stream."""
     return name_of(node) in (STREAM_V1, STREAM_V2)
 
 
@@ -80,7 +80,7 @@ def streams_in(plan: JavaObject) -> list[JavaObject]:
 
 
 def check_plan(plan: JavaObject) -> None:
-    """Raises ``InvalidJob`` for an operator that needs state, or a value that a replay would not give again."""
+    """Raises ``InvalidJob`` for an operator that needs state, or an expression that a replay may evaluate otherwise."""
     if not streams_in(plan):
         raise InvalidJob(
             "the query of from_spark_stream reads no stream: begin it with spark.readStream, or use from_spark"

@@ -1,4 +1,4 @@
-"""Where a stream of Spark's stands, and which of the rows that come were not emitted yet. Pure.
+"""The position in a Spark stream, and which of the received rows were emitted before. Without I/O.
 
     between batches: starts      in a batch: starts, ends, and of every partition the blocks and rows that were emitted
     on RowBlock ─▶ how many rows of the block to drop (all, some, none)        on PartitionEnded ─▶ the partition was whole
@@ -31,13 +31,13 @@ class PartitionEmitted:
 
     @property
     def checked_block(self) -> int:
-        """The last block of which something was emitted; -1: none."""
+        """Returns the last block of which rows were emitted; -1: none."""
         return self.blocks if self.rows else self.blocks - 1
 
 
 @dataclass(frozen=True, slots=True)
 class StreamPosition:
-    """``starts`` is ``None`` before the sources were asked, ``ends`` between batches."""
+    """The position in a stream. ``starts`` is ``None`` before the sources were asked, ``ends`` between batches."""
 
     starts: Offsets | None = None
     ends: Offsets | None = None
@@ -46,14 +46,14 @@ class StreamPosition:
     written: Written = field(default_factory=dict)
 
     def to_state(self) -> ReaderPosition:
-        """As plain values."""
+        """Returns the position as plain values for a checkpoint."""
         done = [[partition, one.blocks, one.rows, one.digest] for partition, one in sorted(self.done.items())]
         ends = None if self.ends is None else list(self.ends)
         return [None if self.starts is None else list(self.starts), ends, self.batch, done, dict(self.written)]
 
     @staticmethod
     def from_state(state: ReaderPosition) -> StreamPosition:
-        """The inverse of ``to_state``; ``None`` is the beginning."""
+        """Restores a position from ``to_state``; ``None`` is the beginning."""
         if state is None:
             return StreamPosition()
         starts, ends, batch, done, written = state
@@ -67,7 +67,7 @@ class StreamPosition:
 
 
 class StreamProgress:
-    """Follows one stream. ``position`` is that of what was emitted."""
+    """Tracks one stream. ``position`` is that of what was emitted."""
 
     def __init__(self, position: StreamPosition) -> None:
         self._starts, self._ends, self._batch = position.starts, position.ends, position.batch
@@ -78,16 +78,16 @@ class StreamProgress:
 
     @property
     def batch(self) -> int:
-        """Counts them from the job's beginning."""
+        """Returns the number of the batch, counted from the job's beginning."""
         return self._batch
 
     @property
     def position(self) -> StreamPosition:
-        """What a checkpoint keeps."""
+        """Returns the position for a checkpoint."""
         return StreamPosition(self._starts, self._ends, self._batch, dict(self._done), self._written)
 
     def on_planned(self, planned: BatchPlanned) -> None:
-        """A batch begins, or begins again; or the sources said where they stand."""
+        """Notes a planned batch, new or repeated, or the sources' position."""
         self._starts = planned.starts
         if planned.written:
             self._written = merged(self._written, planned.written)
@@ -95,7 +95,7 @@ class StreamProgress:
             self._ends = planned.ends
 
     def on_rows(self, rows: RowBlock, count: int) -> int:
-        """A block of so many rows came. Returns how many of them, from its beginning, were emitted before. Raises ``CorruptData``."""
+        """Notes a received block of ``count`` rows; returns how many of them were emitted before. Raises ``CorruptData``."""
         before = self._restored.get(rows.partition, PartitionEmitted())
         if rows.block == before.checked_block and rows.digest != before.digest:
             self._differs(rows.partition)
@@ -104,17 +104,17 @@ class StreamProgress:
         return before.rows if rows.block == before.blocks else 0
 
     def on_emitted(self, rows: RowBlock, emitted: int, count: int) -> None:
-        """So many rows of a block of ``count`` were emitted so far."""
+        """Notes that ``emitted`` rows of a block of ``count`` have been emitted."""
         whole = emitted == count
         self._done[rows.partition] = PartitionEmitted(rows.block + whole, 0 if whole else emitted, rows.digest)
 
     def on_ended(self, ended: PartitionEnded) -> None:
-        """Raises ``CorruptData`` when a replay has fewer rows than were emitted."""
+        """Notes the end of a partition. Raises ``CorruptData`` when a replay has fewer rows than were emitted."""
         if ended.blocks <= self._restored.get(ended.partition, PartitionEmitted()).checked_block:
             self._differs(ended.partition)
 
     def on_batch_ended(self, ended: frozenset[int]) -> None:
-        """All of its rows were emitted. ``ended``: its partitions. Raises ``CorruptData`` when a replay lacks one of them."""
+        """Notes that all rows of the batch were emitted. ``ended``: its partitions. Raises ``CorruptData`` when a replay lacks one of them."""
         lost = self._restored.keys() - ended
         if lost:
             self._differs(min(lost))
@@ -131,7 +131,7 @@ class StreamProgress:
 
 
 def merged(written: Written, new: Written) -> Written:
-    """What sources wrote: a compacted log stands for all before it."""
+    """Merges files of the sources; a compacted log replaces all before it."""
     found = {**written, **new}
     for name in new:
         compact = _COMPACT.fullmatch(name)

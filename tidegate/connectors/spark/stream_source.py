@@ -42,11 +42,12 @@ if TYPE_CHECKING:
 
 SPLIT = "stream"
 _READ_AHEAD_BLOCKS = 4
-"""Chosen, not measured: as for files."""
+"""How many blocks are read ahead. Chosen, not measured: as for files."""
 
 
 class SparkStreamSource(Source):
-    """``query`` takes a SparkSession and gives a streaming DataFrame. ``partitions``: at most so many tasks of Spark read a batch."""
+    """An unbounded source of a Spark stream. ``query``: returns a streaming DataFrame for a SparkSession. ``partitions``: the most Spark tasks that
+    read a batch."""
 
     bounded = False
 
@@ -85,7 +86,7 @@ _Event: TypeAlias = BatchPlanned | _Block | PartitionEnded | _BatchEnded
 
 
 class SparkStreamReader(SourceReader):
-    """Reads the one split, which is all of the stream."""
+    """Reads the only split, which is the whole stream."""
 
     def __init__(self, schema: pa.Schema, interval_s: float, context: ReaderContext) -> None:
         self._schema = schema
@@ -138,7 +139,7 @@ class SparkStreamReader(SourceReader):
         return self._fetcher is None
 
     def finished_splits(self) -> set[str]:
-        """The stream itself never had a record: its batches have them."""
+        """Returns finished batches, and the stream's own split, which never has records of its own."""
         finished, self._finished = self._finished, set()
         return finished | {SPLIT}
 
@@ -184,7 +185,7 @@ class SparkStreamReader(SourceReader):
 
 
 class _Conversation:
-    """With the Spark driver; the fetcher's thread, but for ``forget`` and ``close``."""
+    """The connection to the Spark driver; used by the fetcher's thread, except ``forget`` and ``close``."""
 
     def __init__(self, schema: pa.Schema, interval_s: float, context: ReaderContext) -> None:
         self._schema = schema
@@ -225,12 +226,12 @@ class _Conversation:
             self.close()
 
     def forget(self, ends: Offsets) -> None:
-        """From any thread: the sources need nothing before ``ends``. Told at the next occasion, and once: checkpoints come more often
-        than batches, and Spark's log is asked each time."""
+        """Notes that the sources need nothing before ``ends``; thread-safe. It is sent with the next request, and only the newest: checkpoints are more
+        frequent than batches, and each costs Spark's log a request."""
         self._forgotten = ends
 
     def close(self) -> None:
-        """From any thread."""
+        """Closes the connections; thread-safe."""
         self._closing.set()
         if self._server is not None:
             self._server.close()
@@ -259,7 +260,7 @@ class _Conversation:
     def _with_place(
         self, error: ExternalError | UserFunctionError, batch: int, starts: Offsets | None, ends: Offsets | None
     ) -> TidegateError:
-        """The same error with the operator, and what was to be read."""
+        """Returns the error with the operator and the batch in its message."""
         reach = f" to {_shown(ends)}" if ends is not None else ""
         place = (
             f"operator '{self._context.operator_name}': batch {batch} of the Spark stream, from {_shown(starts)}{reach}"
@@ -267,7 +268,7 @@ class _Conversation:
         return type(error)(f"{place}: {error.message}", details=error.details)
 
     def _await(self, link: SparkLink, server: BlockServer) -> None:
-        """The answer comes behind the rows."""
+        """Receives the answer that follows the rows."""
         try:
             answer, rest = link.receive()
             server.put(answer, rest)

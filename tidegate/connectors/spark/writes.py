@@ -1,4 +1,4 @@
-"""Functions for ``DataStream.to_spark`` that write an epoch exactly once, into what keeps a note of the epoch with its rows.
+"""Writer functions for ``DataStream.to_spark`` that write each epoch exactly once, to systems that store the epoch with its rows.
 
 Delta      the table's log: ``txnAppId``, ``txnVersion``; Delta itself leaves out what it has
 Iceberg    the summary of the snapshot, which is looked for before the write
@@ -27,7 +27,7 @@ _NAME = re.compile(r"[A-Za-z_][\w$]*(\.[A-Za-z_][\w$]*)*")
 
 
 def delta_writer(path: str = "", *, table: str = "", options: Mapping[str, str] | None = None) -> Write:
-    """Appends to a Delta table at a path or of a catalog. The package of Delta must be with Spark. Raises ``InvalidJob``."""
+    """Returns a writer that appends to a Delta table at a path or in a catalog. Spark needs the package of Delta. Raises ``InvalidJob``."""
     if bool(path) == bool(table):
         raise InvalidJob("delta_writer takes a path or a table")
     chosen = dict(options or {})
@@ -44,7 +44,7 @@ def delta_writer(path: str = "", *, table: str = "", options: Mapping[str, str] 
 
 
 def iceberg_writer(table: str, *, options: Mapping[str, str] | None = None) -> Write:
-    """Appends to an Iceberg table of a catalog that Spark knows. Snapshots of the last epochs must not have expired."""
+    """Returns a writer that appends to an Iceberg table in a catalog that Spark knows. Snapshots of the last epochs must not have expired."""
     chosen = dict(options or {})
 
     def write(rows: DataFrame, epoch: SparkEpoch) -> None:
@@ -58,9 +58,9 @@ def iceberg_writer(table: str, *, options: Mapping[str, str] | None = None) -> W
 
 
 def jdbc_writer(url: str, table: str, *, driver: str, properties: Mapping[str, str] | None = None) -> Write:
-    """Appends to a table by JDBC. ``driver`` is the driver's class, whose jar must be with Spark. Rows are written to a staging table, and
-    one transaction moves them and notes the epoch in ``tidegate_epochs``; both tables are made when they are not there. Raises
-    ``InvalidJob`` for a table's name that is none."""
+    """Returns a writer that appends to a table by JDBC. ``driver``: the driver's class, whose jar Spark needs. Rows are written to a staging table, and
+    one transaction moves them and notes the epoch in ``tidegate_epochs``; both tables are created when missing. Raises ``InvalidJob`` for an invalid
+    table name."""
     if not _NAME.fullmatch(table):
         raise InvalidJob(f"jdbc_writer takes the name of a table, not {table!r}")
     chosen = {**(properties or {}), "driver": driver}
@@ -98,7 +98,7 @@ def _connection(spark: SparkSession, url: str, driver: str, properties: Mapping[
 
 
 def _make_markers(connection: JavaObject, markers: str) -> None:
-    """Another one may make them at the same moment."""
+    """Creates the table of markers, which another writer may create at the same moment."""
     _run(
         connection,
         f"CREATE TABLE IF NOT EXISTS {markers} (application_id VARCHAR(200) NOT NULL, epoch BIGINT NOT NULL, "
@@ -116,7 +116,7 @@ def _is_noted(connection: JavaObject, markers: str, epoch: SparkEpoch) -> bool:
 
 
 def _note(connection: JavaObject, markers: str, epoch: SparkEpoch) -> None:
-    """The key is unique: of two writers of an epoch one fails here, with its transaction."""
+    """Notes the epoch; its key is unique, so that of two writers of an epoch one fails here with its transaction."""
     statement = connection.prepareStatement(f"INSERT INTO {markers} (application_id, epoch) VALUES (?, ?)")
     try:
         _bind(statement, epoch)

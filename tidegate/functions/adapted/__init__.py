@@ -1,1 +1,1 @@
-"""What the functions of a program are wrapped in to run in a subtask: data frames, windows of joins, custom partitioning."""
+"""Wrappers that adapt a program's functions to run in a subtask: data frames, join windows, custom partitioning."""

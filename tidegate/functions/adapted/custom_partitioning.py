@@ -13,7 +13,7 @@ __all__ = ["CustomTarget"]
 
 
 class CustomTarget:
-    """``record -> subtask``, once it is ``bound`` to a number of subtasks. The runtime opens ``selector``."""
+    """Chooses the subtask of a record by the user's partitioner, once ``bound`` to a number of subtasks. The runtime opens ``selector``."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class CustomTarget:
         return CustomTarget(partitioner, key_selector, 0)
 
     def bound(self, targets: int) -> CustomTarget:
-        """Returns the same functions for a given number of subtasks."""
+        """Returns the same functions, bound to a number of subtasks."""
         return CustomTarget(self._partitioner, self._key_selector, targets)
 
     def __call__(self, value: Record) -> int:
@@ -54,7 +54,7 @@ class CustomTarget:
 
 
 class _BothFunctions(Function):
-    """Opened and closed together."""
+    """Partitioner and key selector, opened and closed together."""
 
     def __init__(self, *functions: UserObject) -> None:
         self._functions = [function for function in functions if isinstance(function, Function)]

@@ -1,4 +1,4 @@
-"""Functions of data frames behind ``map_batches``: what a user gives for pandas or polars, around Arrow record batches.
+"""Functions of pandas or polars data frames behind ``map_batches``, adapted to Arrow record batches.
 
     record batch ─▶ data frame ─▶ the user's function ─▶ data frame (or series of columns) ─▶ record batch of the schema
 
@@ -17,11 +17,11 @@ import pyarrow as pa
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 
 Frame: TypeAlias = Any
-"""A data frame of pandas or of polars, whichever the function is for; neither is loaded before it is used."""
+"""A data frame of pandas or of polars, depending on the function; neither library is loaded before it is used."""
 
 
 class PandasFunction:
-    """Frames have pyarrow's usual pandas types: a column of integers with nulls is one of floats there."""
+    """Calls a function of pandas data frames with Arrow record batches. Frames have pyarrow's usual pandas types: integers with nulls are floats."""
 
     def __init__(self, func: Callable[[Frame], Frame], schema: pa.Schema) -> None:
         self.func = func
@@ -55,7 +55,7 @@ class PolarsFunction:
 
 
 def polars_module() -> ModuleType:
-    """Raises ``InvalidJob`` where polars is not installed."""
+    """Imports polars. Raises ``InvalidJob`` when it is not installed."""
     try:
         import polars
     except ImportError as error:
@@ -64,7 +64,7 @@ def polars_module() -> ModuleType:
 
 
 def _conforming(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
-    """Names as they are (the operator checks them); types as declared."""
+    """Casts columns to the types of a schema; names are checked by the operator."""
     if table.schema.names == schema.names:
         try:
             table = table.cast(schema)

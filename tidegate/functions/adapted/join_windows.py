@@ -1,4 +1,4 @@
-"""Window joins and coGroup in a subtask: the tagged records of two streams, and the window functions that take them apart."""
+"""Window joins and coGroup in a subtask: records tagged with their stream, and the window functions that split them again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Selector: TypeAlias = Callable[[Record], Key] | KeySelector
 
 
 class Tagged:
-    """A record of one of the streams, in the type of both."""
+    """A record of one of two joined streams, in the type that both share."""
 
     def __init__(self, side: int) -> None:
         self.side = side
@@ -25,7 +25,7 @@ class Tagged:
 
 
 class TaggedKey(KeySelector):
-    """The key of a record by the selector of its stream."""
+    """Returns the key of a tagged record by the selector of its stream."""
 
     def __init__(self, selector1: Selector, selector2: Selector) -> None:
         self.selectors = (selector1, selector2)

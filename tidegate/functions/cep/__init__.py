@@ -1,1 +1,1 @@
-"""Patterns of events, and the automaton that finds them (Flink: CEP)."""
+"""Patterns of events, and the automaton that matches them (Flink: CEP)."""

@@ -1,4 +1,4 @@
-"""Which matches are left out after one was found (Flink: ``AfterMatchSkipStrategy``)."""
+"""After-match skip strategies: which matches are discarded after one was found (Flink: ``AfterMatchSkipStrategy``)."""
 
 from __future__ import annotations
 
@@ -10,58 +10,58 @@ from typing import TypeAlias
 from tidegate.model.errors import UserFunctionError
 
 EventId: TypeAlias = tuple[int, int]
-"""The time of an event in ms, and its number among those of that time."""
+"""The id of an event: its time in ms, and its number among the events of that time."""
 Match: TypeAlias = Mapping[str, Sequence[EventId]]
 
 
 class AfterMatchSkipStrategy(ABC):
-    """Decides which other matches, and what may become one, go when a match is found."""
+    """Decides which other matches and partial matches are discarded when a match is found."""
 
     @staticmethod
     def no_skip() -> AfterMatchSkipStrategy:
-        """Every possible match is found."""
+        """Returns the strategy that emits every possible match."""
         return NoSkipStrategy()
 
     @staticmethod
     def skip_to_next() -> AfterMatchSkipStrategy:
-        """The first one of the matches that begin with the same event is found."""
+        """Returns the strategy that emits only the first of the matches that start with the same event."""
         return SkipToNextStrategy()
 
     @staticmethod
     def skip_past_last_event() -> AfterMatchSkipStrategy:
-        """No match begins before the last event of this one, or with it."""
+        """Returns the strategy that discards matches which start before or with the last event of a match."""
         return SkipPastLastStrategy()
 
     @staticmethod
     def skip_to_first(pattern_name: str) -> SkipToElementStrategy:
-        """No match begins before the first event of that stage in this one."""
+        """Returns the strategy that discards matches which start before the first event of that stage in a match."""
         return SkipToElementStrategy(pattern_name, is_last=False)
 
     @staticmethod
     def skip_to_last(pattern_name: str) -> SkipToElementStrategy:
-        """No match begins before the last event of that stage in this one."""
+        """Returns the strategy that discards matches which start before the last event of that stage in a match."""
         return SkipToElementStrategy(pattern_name, is_last=True)
 
     @property
     def is_skip_strategy(self) -> bool:
-        """Whether any other match goes when one is found."""
+        """Returns whether the strategy discards any matches."""
         return True
 
     @property
     def pattern_name(self) -> str | None:
-        """The stage that is skipped to."""
+        """Returns the stage that is skipped to; ``None``: there is none."""
         return None
 
     @abstractmethod
     def first_kept(self, match: Match) -> tuple[EventId, bool] | None:
-        """The event before which no other match may begin, and whether one may not begin with it either. ``None``: any stay."""
+        """Returns the event before which no other match may start, and whether one may not start with it either; ``None``: no match is discarded."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoSkipStrategy(AfterMatchSkipStrategy):
     @property
     def is_skip_strategy(self) -> bool:
-        """Whether any other match goes when one is found: none."""
+        """Returns false: no match is discarded."""
         return False
 
     def first_kept(self, match: Match) -> tuple[EventId, bool] | None:
@@ -89,7 +89,7 @@ class SkipToElementStrategy(AfterMatchSkipStrategy):
     throws: bool = False
 
     def throw_exception_on_miss(self) -> SkipToElementStrategy:
-        """A match without an event of that stage, or with it as its first one, fails the job; by default nothing is skipped then."""
+        """Makes a match fail the job if it has no event of that stage, or has it as its first one; by default nothing is skipped then."""
         return SkipToElementStrategy(self.name, self.is_last, True)
 
     @property

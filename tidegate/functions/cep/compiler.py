@@ -1,4 +1,4 @@
-"""From patterns to automata (behaves as Flink's ``NFACompiler``).
+"""The compiler from patterns to automata (behaves as Flink's ``NFACompiler``).
 
     stages, last to first ─▶ for each its states, whose edges lead to the states of the stages behind ─▶ start state
 
@@ -23,17 +23,17 @@ _TRUE = TrueCondition()
 
 @dataclass(frozen=True, slots=True)
 class Automaton:
-    """What a pattern became. ``window_ms``: from the first to the last event is less than that; 0: any time."""
+    """A compiled pattern. ``window_ms``: the time from the first to the last event must be less; 0: unlimited."""
 
     start: State
     states: dict[str, State]
     window_ms: int
     skip: AfterMatchSkipStrategy
     simple_conditions: int
-    """How many conditions there are whose outcome is kept for an event."""
+    """How many conditions are evaluated only once for an event."""
 
     def can_match_nothing(self) -> bool:
-        """Whether a match may have no event."""
+        """Returns whether a match may have no events."""
         seen: set[str] = set()
         waiting = [self.start]
         while waiting:
@@ -50,7 +50,7 @@ class Automaton:
 
 
 def compile_pattern(pattern: Pattern) -> Automaton:
-    """Raises ``MalformedPatternException``."""
+    """Compiles a pattern. Raises ``MalformedPatternException``."""
     return _Compiler(pattern).compile()
 
 
@@ -120,7 +120,7 @@ class _Compiler:
             )
 
     def _check_ends(self) -> None:
-        """Edges that proceed in a circle are those of a group which repeats without end although it may take no event: Flink goes round for ever."""
+        """Refuses proceeding edges in a circle, as a group has that repeats without end although it may take no event: Flink loops for ever."""
         done: set[str] = set()
         for state in self._states.values():
             path: list[tuple[State, list[State]]] = [(state, _proceeding(state))]
@@ -150,7 +150,7 @@ class _Compiler:
         return state
 
     def _state_of_stage(self, kind: StateKind, *, takes: bool) -> State:
-        """A state of the current stage, with the time that its next event has."""
+        """Creates a state of the current stage, with the time limit of its next event."""
         state = self._state(self._current.get_name(), kind)
         if takes:
             times = self._current.get_times()
@@ -161,7 +161,7 @@ class _Compiler:
         return state
 
     def _stop_state(self, condition: Condition, name: str) -> State:
-        """One for each stage that must not match."""
+        """Returns the stop state of a negated stage."""
         state = self._stops.get(name)
         if state is None:
             state = self._stops[name] = self._state(name, StateKind.STOP)
@@ -169,7 +169,7 @@ class _Compiler:
         return state
 
     def _middle_states(self, sink: State) -> State:
-        """The states of all stages but the first."""
+        """Creates the states of all stages but the first."""
         while (previous := self._current.get_previous()) is not None:
             match self._current.get_quantifier().get_consuming_strategy():
                 case ConsumingStrategy.NOT_FOLLOW:  # otherwise the stages behind have conditions for it
@@ -197,7 +197,7 @@ class _Compiler:
         return sink
 
     def _convert(self, sink: State) -> State:
-        """The states of the current stage; returns the one to enter it by."""
+        """Creates the states of the current stage; returns its entry state."""
         quantifier, times = self._current.get_quantifier(), self._current.get_times()
         if quantifier.has_property(QuantifierProperty.LOOPING):
             assert times is not None
@@ -221,7 +221,7 @@ class _Compiler:
         return state
 
     def _repeated(self, sink: State, proceed: State, times: Times) -> State:
-        """``times``: as many states as events at most; those behind the least number are optional."""
+        """Creates the states of a stage of ``times``: as many as events at most; those beyond the minimum are optional."""
         current = self._current
         self._set_first_of_loop(False)
         until = current.get_until_condition()
@@ -245,7 +245,7 @@ class _Compiler:
     def _single(
         self, sink: State, proceed: State | None, take: Condition, ignore: Condition | None, *, is_optional: bool
     ) -> State:
-        """A state for one event of the stage, or the states of a group."""
+        """Creates a state for one event of the stage, or the states of a group."""
         current = self._current
         if isinstance(current, GroupPattern):
             return self._of_group(current, sink, proceed, is_optional=is_optional)
@@ -274,7 +274,7 @@ class _Compiler:
         state.add(Action.PROCEED, proceed, AndCondition(always, NotCondition(until)))
 
     def _looping(self, sink: State) -> State:
-        """A state that takes any number of events."""
+        """Creates a state that takes any number of events."""
         current = self._current
         if isinstance(current, GroupPattern):
             return self._looping_group(current, sink)
@@ -322,8 +322,7 @@ class _Compiler:
         return state
 
     def _without_nots(self, sink: State) -> State:
-        """Behind an optional stage that took an event, what must not match before it does not count: a copy of the states behind without that,
-        where it is needed."""
+        """Returns a copy of the following states without the negated stages before an optional stage, which do not apply once that stage took an event."""
         nots = self._nots_before()
         if not nots or not self._current.get_quantifier().has_property(QuantifierProperty.OPTIONAL):
             return sink
@@ -346,7 +345,7 @@ class _Compiler:
         return copy
 
     def _nots_before(self) -> list[tuple[Condition, str]]:
-        """What must not match between the stage before that took an event and this one, with its name."""
+        """Returns the conditions and names of negated stages between the previous stage that took an event and this one."""
         found = []
         stage = self._current
         while (previous := stage.get_previous()) is not None:
@@ -406,7 +405,7 @@ class _Compiler:
         return self._ignored(stage, strategy)
 
     def _ignored(self, stage: Pattern, strategy: ConsumingStrategy) -> Condition | None:
-        """Which events a strategy ignores; ``None``: none."""
+        """Returns the condition of events that a strategy ignores; ``None``: none."""
         match strategy:
             case ConsumingStrategy.SKIP_TILL_NEXT:
                 ignored: Condition | None = NotCondition(stage.get_condition())
@@ -439,7 +438,7 @@ def _proceeding(state: State) -> list[State]:
 
 
 def _wait_for(state: State, take: Condition) -> None:
-    """The edges of what is behind a greedy stage are for events that the stage does not take."""
+    """Restricts the edges behind a greedy stage to events that the stage does not take."""
     for edge in state.edges:
         edge.unless(take)
 

@@ -19,62 +19,62 @@ from tidegate.functions.cep.errors import MalformedPatternException
 
 
 class IterativeCondition(ABC):
-    """Decides by the event, and by those that were matched before it."""
+    """A condition of the event and of those that were matched before it."""
 
     class Context(ABC):
-        """What an iterative condition can ask for."""
+        """What an iterative condition can read about the match."""
 
         @abstractmethod
         def get_events_for_pattern(self, name: str) -> Iterable[Any]:
-            """The events that the stage of that name has taken so far in this partial match, in order."""
+            """Returns the events that a stage has taken so far in this partial match, in order."""
 
         @abstractmethod
         def timestamp(self) -> int:
-            """The time of the event in ms: its timestamp, or when it came in processing time."""
+            """Returns the time of the event in ms: its timestamp, or in processing time its arrival."""
 
         @abstractmethod
         def current_processing_time(self) -> int:
-            """The processing time now, in ms."""
+            """Returns the current processing time in ms."""
 
     @abstractmethod
     def filter(self, value: Any, ctx: IterativeCondition.Context) -> bool:
-        """Whether the stage takes the event."""
+        """Returns whether the stage takes the event."""
 
 
 class SimpleCondition(IterativeCondition):
-    """Decides by the event alone. It is asked once for an event, however many partial matches there are."""
+    """A condition of the event alone, which is evaluated once for an event, however many partial matches there are."""
 
     @abstractmethod
     def filter(self, value: Any, ctx: IterativeCondition.Context | None = None) -> bool:
-        """Whether the stage takes the event."""
+        """Returns whether the stage takes the event."""
 
 
 class EventView(Protocol):
-    """An event as conditions see it. ``known``: what simple conditions said of the event, by their number."""
+    """An event as conditions see it. ``known``: results of simple conditions, by their number."""
 
     value: Any
     known: list[bool | None]
 
     @property
     def context(self) -> IterativeCondition.Context:
-        """Returns what a condition may ask about the events before this one."""
+        """Returns the context of iterative conditions."""
         ...
 
 
 Holds: TypeAlias = Callable[[EventView], bool]
-"""A compiled condition. ``None`` in its place: it always holds."""
+"""A compiled condition; ``None`` in its place: always true."""
 
 
 class Condition(ABC):
-    """A condition as a pattern keeps it, which can be compiled."""
+    """A condition of a pattern, which can be compiled."""
 
     @abstractmethod
     def compiled(self, numbers: list[Condition]) -> Holds | None:
-        """``numbers``: the simple conditions of the pattern so far; their places are their numbers."""
+        """Compiles the condition. ``numbers``: the simple conditions of the pattern so far, by their number."""
 
 
 class TrueCondition(Condition):
-    """Always holds."""
+    """The condition that is always true."""
 
     def compiled(self, numbers: list[Condition]) -> Holds | None:
         return None
@@ -101,7 +101,7 @@ class EventCondition(Condition):
 
 
 class ContextCondition(Condition):
-    """A condition of the event and what was matched before."""
+    """A condition of the event and of what was matched before."""
 
     def __init__(self, function: Callable[[Any, IterativeCondition.Context], Any]) -> None:
         self._function = function
@@ -112,7 +112,7 @@ class ContextCondition(Condition):
 
 
 class SubtypeCondition(Condition):
-    """Holds for events of a class."""
+    """Is true for events of a class."""
 
     def __init__(self, subtype: type) -> None:
         self._subtype = subtype
@@ -123,7 +123,7 @@ class SubtypeCondition(Condition):
 
 
 class AndCondition(Condition):
-    """Holds where both do; the second is only asked where the first holds."""
+    """Is true where both conditions are; the second is only evaluated where the first is true."""
 
     def __init__(self, left: Condition, right: Condition) -> None:
         self._left, self._right = left, right
@@ -136,7 +136,7 @@ class AndCondition(Condition):
 
 
 class OrCondition(Condition):
-    """Holds where one does; the second is only asked where the first does not hold."""
+    """Is true where one of the conditions is; the second is only evaluated where the first is false."""
 
     def __init__(self, left: Condition, right: Condition) -> None:
         self._left, self._right = left, right
@@ -149,7 +149,7 @@ class OrCondition(Condition):
 
 
 class NotCondition(Condition):
-    """Holds where the other does not."""
+    """Is true where the other condition is false."""
 
     def __init__(self, original: Condition) -> None:
         self._original = original
@@ -162,7 +162,7 @@ class NotCondition(Condition):
 
 
 def condition_of(given: Any, method: str) -> Condition:
-    """The condition that a method of a pattern was given. Raises ``MalformedPatternException``."""
+    """Returns the condition for an argument of a pattern's method. Raises ``MalformedPatternException``."""
     if isinstance(given, Condition):
         return given
     if isinstance(given, SimpleCondition):

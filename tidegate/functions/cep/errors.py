@@ -1,4 +1,4 @@
-"""What is raised for patterns that cannot be."""
+"""Errors of invalid patterns."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tidegate.model.errors import InvalidJob
 
 
 class MalformedPatternException(InvalidJob):
-    """A pattern is not one that can be matched (Flink: ``MalformedPatternException``)."""
+    """A pattern is invalid (Flink: ``MalformedPatternException``)."""
 
 
 __all__ = ["MalformedPatternException"]

@@ -1,4 +1,4 @@
-"""What is done with matches (Flink: ``PatternProcessFunction``, ``PatternSelectFunction`` and their like).
+"""Functions that process matches (Flink: ``PatternProcessFunction``, ``PatternSelectFunction`` and others).
 
 A match is a dict: the events of each stage that took some, as lists in order.
 """
@@ -16,7 +16,7 @@ from tidegate.functions.output_tag import OutputTag
 
 
 class PatternContext(ABC):
-    """What a function can ask for about a match."""
+    """What a function can read about a match."""
 
     @abstractmethod
     def output(self, output_tag: OutputTag, value: Any) -> None:
@@ -24,11 +24,11 @@ class PatternContext(ABC):
 
     @abstractmethod
     def timestamp(self) -> int:
-        """The time of the match in ms: that of its last event, or the one at which it timed out; in processing time, when it came."""
+        """Returns the time of the match in ms: that of its last event, or of its timeout; in processing time, its arrival."""
 
     @abstractmethod
     def current_processing_time(self) -> int:
-        """The processing time now, in ms."""
+        """Returns the current processing time in ms."""
 
 
 class PatternProcessFunction(Function):
@@ -42,11 +42,11 @@ class PatternProcessFunction(Function):
 
 
 class TimedOutPartialMatchHandler(ABC):
-    """A ``PatternProcessFunction`` that is one of these, too, sees partial matches that took longer than ``within`` allows."""
+    """A ``PatternProcessFunction`` that also inherits this class handles partial matches that exceeded the time of ``within``."""
 
     @abstractmethod
     def process_timed_out_match(self, match: Found, ctx: PatternContext) -> Iterable[Any] | None:
-        """Called for a partial match that has timed out. Emits to side outputs: ``ctx.output``, or ``(OutputTag, value)`` that are yielded."""
+        """Handles a partial match that timed out. Emits to side outputs: ``ctx.output``, or ``(OutputTag, value)`` that are yielded."""
 
 
 class PatternSelectFunction(Function):
@@ -82,7 +82,7 @@ class PatternFlatTimeoutFunction(Function):
 
 
 class Selecting(PatternProcessFunction):
-    """A function that selects, as one that processes. ``is_flat``: it gives any number of records."""
+    """Adapts a select function to a process function. ``is_flat``: it returns any number of records."""
 
     def __init__(self, function: Any, call: Callable[..., Any], *, is_flat: bool) -> None:
         self._function, self._call, self._is_flat = function, call, is_flat
@@ -101,7 +101,7 @@ class Selecting(PatternProcessFunction):
 
 
 class SelectingWithTimeouts(Selecting, TimedOutPartialMatchHandler):
-    """A function that selects, beside one for timed-out partial matches, whose records go to a side output."""
+    """Adapts a select function and one for timed-out partial matches, whose records go to a side output."""
 
     def __init__(
         self,

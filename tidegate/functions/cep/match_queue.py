@@ -1,4 +1,4 @@
-"""A priority queue whose order is that of Java's ``PriorityQueue``.
+"""A priority queue with the order of Java's ``PriorityQueue``.
 
 Flink keeps partial matches in one, and goes through it as it lies in memory: among matches that begin with the same event the order in which they
 are found depends on that.
@@ -14,11 +14,11 @@ from tidegate.functions.cep.shared_buffer import NodeId
 from tidegate.functions.cep.states import State
 
 _NEVER: EventId = (2**63 - 1, 2**31 - 1)
-"""Behind all events: Java's ``Long.MAX_VALUE`` and ``Integer.MAX_VALUE``, as Flink has it."""
+"""An event id after all events: Java's ``Long.MAX_VALUE`` and ``Integer.MAX_VALUE``, as in Flink."""
 
 
 class PartialMatch:
-    """What has been matched so far: the state, and the last node. ``first``: the first event; ``None``: none was taken yet (Flink: ``ComputationState``)."""
+    """A partial match: its state and its last node. ``first``: the first event; ``None``: no event was taken yet (Flink: ``ComputationState``)."""
 
     __slots__ = ("first", "node", "order", "previous_ms", "start_ms", "state")
 
@@ -32,7 +32,7 @@ class PartialMatch:
         self.order: EventId = _NEVER if first is None else first
 
     def is_as(self, other: PartialMatch) -> bool:
-        """Returns whether both stand in the same state, with the same events."""
+        """Returns whether both are in the same state, with the same events."""
         return self.state is other.state and self.node == other.node and self.first == other.first
 
 
@@ -40,12 +40,12 @@ Wanted: TypeAlias = Callable[[PartialMatch], bool]
 
 
 class MatchQueue:
-    """Partial matches, the one that begins first in front."""
+    """A queue of partial matches, ordered by their start."""
 
     __slots__ = ("_items",)
 
     def __init__(self, items: Iterable[PartialMatch] = ()) -> None:
-        """``items`` in the order of a queue that there was."""
+        """Creates the queue. ``items``: in the order of a previous queue."""
         self._items = list(items)
 
     def __iter__(self) -> Iterator[PartialMatch]:
@@ -55,7 +55,7 @@ class MatchQueue:
         return len(self._items)
 
     def first(self) -> PartialMatch | None:
-        """Returns the match that began first, ``None`` where there is none; it stays."""
+        """Returns the match that started first, without removing it; ``None`` where there is none."""
         return self._items[0] if self._items else None
 
     def add(self, match: PartialMatch) -> None:
@@ -72,7 +72,7 @@ class MatchQueue:
         items[at] = match
 
     def pop(self) -> PartialMatch:
-        """Removes the match that began first, and returns it."""
+        """Removes and returns the match that started first."""
         items = self._items
         last = items.pop()
         if not items:
@@ -82,7 +82,7 @@ class MatchQueue:
         return found
 
     def remove(self, wanted: Wanted) -> list[PartialMatch]:
-        """Removes and returns those that are wanted."""
+        """Removes and returns the matches for which ``wanted`` is true."""
         removed = [match for match in self._items if wanted(match)]
         if removed:
             self._items = [match for match in self._items if not wanted(match)]

@@ -1,4 +1,4 @@
-"""The events of one key, ordered by time, through the automaton (behaves as Flink's ``CepOperator``).
+"""Matching of one key's events, ordered by time (behaves as Flink's ``CepOperator``).
 
 event time: event ─▶ queue by time ─▶ watermark ─▶ those up to it, in order ─▶ automaton ─▶ found
 processing time: event ────────────────────────────────────────────────────▶ automaton ─▶ found
@@ -25,10 +25,10 @@ class PatternOutcome:
 
 
 class Queue(Protocol):
-    """Events by time in milliseconds: a dictionary, or state."""
+    """Buffered events by time in ms: a dictionary, or keyed state."""
 
     def get(self, time: int, /) -> list[Any] | None:
-        """Returns the events of a time in milliseconds, ``None`` where there are none."""
+        """Returns the events of a time in ms, ``None`` where there are none."""
         ...
 
     def __setitem__(self, time: int, events: list[Any], /) -> None: ...
@@ -39,7 +39,8 @@ class Queue(Protocol):
 
 
 def enqueue(queue: Queue, value: Any, timestamp: int, register: Callable[[int], None]) -> None:
-    """In event time: keeps an event that is not late until ``KeyMatcher.advance``, which ``register`` has called when the watermark has come so far."""
+    """Buffers an event that is not late until ``KeyMatcher.advance``; ``register`` sets a timer that calls it when the watermark reaches the event. In
+    event time."""
     waiting = queue.get(timestamp)
     if waiting is None:
         register(timestamp)
@@ -47,8 +48,8 @@ def enqueue(queue: Queue, value: Any, timestamp: int, register: Callable[[int], 
 
 
 class KeyMatcher:
-    """The state of one key at work. ``register`` has ``advance`` called when the watermark, or the clock, has come so far. ``compare``: the order of events
-    of one time."""
+    """Matches the events of one key. ``register``: sets a timer that calls ``advance`` when the watermark, or the clock, reaches a time. ``compare``:
+    orders events of one time."""
 
     __slots__ = ("_compare", "_nfa", "_register", "buffer", "current", "queue", "state")
 
@@ -67,7 +68,7 @@ class KeyMatcher:
         """The event that is worked on; none yet: empty."""
 
     def advance(self, now: int) -> list[PatternOutcome]:
-        """The watermark, or the clock, is there: finds what the events up to it complete, and what has timed out."""
+        """Processes the events up to the watermark, or to the clock's time; returns the matches that they complete, and timed-out ones."""
         found: list[PatternOutcome] = []
         for timestamp in sorted(time for time in self.queue if time <= now):
             self._advance_time(timestamp, found)
@@ -79,7 +80,7 @@ class KeyMatcher:
         return found
 
     def take(self, value: Any, now: int) -> list[PatternOutcome]:
-        """In processing time: finds what an event completes, and what has timed out."""
+        """Processes an event in processing time; returns the matches that it completes, and timed-out ones."""
         found: list[PatternOutcome] = []
         self._advance_time(now, found)
         self._process(value, now, found)
@@ -87,7 +88,7 @@ class KeyMatcher:
 
     @property
     def has_begun(self) -> bool:
-        """Whether there is more to keep than the automaton's first state."""
+        """Returns whether there is state to keep besides the automaton's start."""
         return len(self.state.partial) != 1 or len(self.state.completed) > 0
 
     def _advance_time(self, timestamp: int, found: list[PatternOutcome]) -> None:

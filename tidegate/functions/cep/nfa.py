@@ -1,4 +1,4 @@
-"""The automaton at work: events in, matches out (behaves as Flink's ``NFA``).
+"""The automaton: takes events, returns matches (behaves as Flink's ``NFA``).
 
     event ─▶ for each partial match the edges that hold ─▶ new partial matches ─▶ those at the end are matches
     time ──▶ partial matches that took too long go ──▶ timed-out matches; those that waited for nothing to come are matches
@@ -28,7 +28,7 @@ _TAKE, _IGNORE, _PROCEED = Action.TAKE, Action.IGNORE, Action.PROCEED
 
 
 class NFAState:
-    """Partial matches, and matches that wait for earlier ones to be decided."""
+    """Partial matches, and matches that wait for earlier partial matches to be decided."""
 
     __slots__ = ("completed", "has_begun", "is_changed", "partial")
 
@@ -39,7 +39,7 @@ class NFAState:
         """Whether a partial match has begun since this was last set to ``False``."""
 
     def to_value(self) -> StateValue:
-        """The state as plain values."""
+        """Returns the state as plain values."""
         return [_plain(match) for match in self.partial], [_plain(match) for match in self.completed]
 
 
@@ -78,7 +78,7 @@ class _View(IterativeCondition.Context):
 
 
 class NFA:
-    """``handles_timeouts``: partial matches that took too long are returned by ``advance_time``."""
+    """Runs an automaton. ``handles_timeouts``: ``advance_time`` returns partial matches that timed out."""
 
     def __init__(
         self, automaton: Automaton, *, handles_timeouts: bool = False, now: Callable[[], int] = lambda: 0
@@ -91,7 +91,7 @@ class NFA:
 
     @property
     def window_ms(self) -> int:
-        """Returns the time within which a whole match lies; 0: any."""
+        """Returns the time limit of a whole match in ms; 0: unlimited."""
         return self._automaton.window_ms
 
     def initial_state(self) -> NFAState:
@@ -99,7 +99,7 @@ class NFA:
         return NFAState(MatchQueue([PartialMatch(self._automaton.start, None, -1, -1, None)]), MatchQueue())
 
     def state_of(self, value: StateValue) -> NFAState:
-        """Makes the state from plain values. Raises ``InvalidJob`` where the pattern has not the state that a partial match is in."""
+        """Restores the state from plain values. Raises ``InvalidJob`` if the pattern has no such state."""
         partial, completed = value
         return NFAState(MatchQueue(map(self._match, partial)), MatchQueue(map(self._match, completed)))
 
@@ -114,7 +114,7 @@ class NFA:
         return PartialMatch(state, node, start_ms, previous_ms, first)
 
     def process(self, state: NFAState, buffer: SharedBuffer, value: Any, timestamp: int) -> list[Found]:
-        """The matches that an event completes. Events come in the order of time."""
+        """Processes an event; returns the matches that it completes. Events must come in the order of time."""
         view = _View(value, timestamp, buffer, self._automaton.simple_conditions, self._now)
         event: EventId | None = None
         partial, potential = MatchQueue(), MatchQueue()
@@ -164,8 +164,8 @@ class NFA:
     def advance_time(
         self, state: NFAState, buffer: SharedBuffer, timestamp: int
     ) -> tuple[list[Found], list[tuple[Found, int]]]:
-        """Matches that are ones because nothing came in time, and timed-out partial matches with the time in ms at which they did. No event comes any
-        longer with an earlier time."""
+        """Advances the time: returns matches that are complete because no event prevented them in time, and timed-out partial matches with the time of
+        their timeout in ms. No earlier events may follow."""
         timed_out: list[tuple[Found, int]] = []
         partial, potential = state.partial, MatchQueue()
         if self._has_windows:
@@ -188,7 +188,7 @@ class NFA:
         return found, timed_out
 
     def _ended(self, match: PartialMatch, timestamp: int) -> int | None:
-        """When a partial match timed out."""
+        """Returns when a partial match timed out; ``None``: it has not."""
         if match.state.is_start:
             return None
         own, whole = match.state.window_ms, self._automaton.window_ms
@@ -199,7 +199,7 @@ class NFA:
         return None
 
     def _decide(self, state: NFAState, buffer: SharedBuffer, potential: MatchQueue, partial: MatchQueue) -> list[Found]:
-        """Those matches that no earlier partial match can prevent, if matches prevent others at all."""
+        """Returns the complete matches that no earlier partial match can discard."""
         completed, skip = state.completed, self._skip
         for match in potential:
             completed.add(match)
@@ -231,7 +231,7 @@ class NFA:
             buffer.release(match.node)
 
     def _edges(self, state: State, view: _View) -> list[tuple[State, Edge]]:
-        """The edges that take or ignore the event, with their states, those behind edges that proceed included."""
+        """Returns the edges that take or ignore the event, with their source states, following edges that proceed."""
         found: list[tuple[State, Edge]] = []
         waiting = [state]
         while waiting:
@@ -252,7 +252,7 @@ class NFA:
         buffer: SharedBuffer,
         event: EventId | None,
     ) -> list[PartialMatch]:
-        """What becomes of a partial match; of one that has not begun it is what begins with the event."""
+        """Returns the partial matches that follow from one by an event."""
         found: list[PartialMatch] = []
         is_start = match.state.is_start
         timestamp = view.timestamp()
@@ -275,7 +275,7 @@ class NFA:
 
     @staticmethod
     def _final_behind(state: State, view: _View) -> State | None:
-        """The end, if edges that proceed lead to it."""
+        """Returns the final state, if edges that proceed lead to it; else ``None``."""
         waiting = [state]
         while waiting:
             for edge in waiting.pop().edges:

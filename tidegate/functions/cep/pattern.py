@@ -1,4 +1,4 @@
-"""Patterns: stages in a row, each with a condition, a quantifier, and how it follows the one before (Flink: ``Pattern``).
+"""Patterns: a sequence of stages, each with a condition, a quantifier, and how it follows the previous one (Flink: ``Pattern``).
 
     Pattern.begin("start").where(...).followed_by("middle").where(...).one_or_more().next("end").where(...).within(Duration.of_seconds(10))
 
@@ -26,7 +26,7 @@ from tidegate.functions.cep.quantifier import ConsumingStrategy, Quantifier, Qua
 from tidegate.records.time import Duration, Time, to_millis
 
 TimeGiven = int | Time | Duration
-"""An ``int`` is milliseconds."""
+"""A length of time; an ``int`` is milliseconds."""
 GivenCondition = IterativeCondition | Condition | Callable[..., Any]
 _OPTIONAL_BEFORE_NOT = (
     "Specifying a pattern with an optional path to NOT condition is not supported yet. You can simulate such pattern with two independent patterns, "
@@ -35,14 +35,14 @@ _OPTIONAL_BEFORE_NOT = (
 
 
 class WithinType(Enum):
-    """Between which events the time of ``within`` counts."""
+    """Between which events the time of ``within`` is measured."""
 
     FIRST_AND_LAST = "FIRST_AND_LAST"
     PREVIOUS_AND_CURRENT = "PREVIOUS_AND_CURRENT"
 
 
 class Pattern:
-    """A stage of a pattern, and by way of it the ones before. Made by ``Pattern.begin``."""
+    """A stage of a pattern, linked to the stages before it. Made by ``Pattern.begin``."""
 
     def __init__(
         self,
@@ -62,27 +62,27 @@ class Pattern:
 
     @staticmethod
     def begin(first: str | Pattern, after_match_skip_strategy: AfterMatchSkipStrategy | None = None) -> Pattern:
-        """A new pattern, whose first stage has that name, or is that group. Without a strategy every match is found."""
+        """Starts a pattern with a first stage of that name, or with a group. Without a strategy every match is emitted."""
         skip = after_match_skip_strategy or AfterMatchSkipStrategy.no_skip()
         return _stage(first, None, ConsumingStrategy.STRICT, skip)
 
     def where(self, condition: GivenCondition) -> Self:
-        """Takes events for which this holds, and what was given before."""
+        """Adds a condition that events must meet, besides earlier ones."""
         self._add(condition_of(condition, "where"), AndCondition)
         return self
 
     def or_(self, condition: GivenCondition) -> Self:
-        """Takes events for which this holds, or what was given before."""
+        """Adds an alternative condition: events must meet it or the earlier ones."""
         self._add(condition_of(condition, "or_"), OrCondition)
         return self
 
     def subtype(self, subtype_class: type) -> Self:
-        """Takes events of that class, for which holds what was given before."""
+        """Restricts events to a class, besides earlier conditions."""
         self._add(SubtypeCondition(subtype_class), AndCondition)
         return self
 
     def until(self, until_condition: GivenCondition) -> Self:
-        """Ends a stage of ``one_or_more`` or ``times_or_more``: it takes no event from the first on for which this holds."""
+        """Sets the condition that ends a stage of ``one_or_more`` or ``times_or_more``: it takes no events from the first on that meets it."""
         if self._until is not None:
             raise MalformedPatternException("Only one until condition can be applied.")
         if not self._quantifier.has_property(QuantifierProperty.LOOPING):
@@ -91,45 +91,45 @@ class Pattern:
         return self
 
     def within(self, window_time: TimeGiven | None, within_type: WithinType = WithinType.FIRST_AND_LAST) -> Self:
-        """The time between first and last event of a match is less than this; with ``PREVIOUS_AND_CURRENT``, that between the event of this stage and
-        the one before."""
+        """Limits the time between the first and last event of a match; with ``PREVIOUS_AND_CURRENT``, between the event of this stage and the previous
+        one."""
         if window_time is not None:
             self._windows[within_type] = to_millis(window_time, "within")
         return self
 
     def next(self, following: str | Pattern) -> Pattern:
-        """Appends a stage or group whose first event follows at once."""
+        """Appends a stage or group whose first event follows immediately."""
         return _stage(following, self, ConsumingStrategy.STRICT, self._skip)
 
     def followed_by(self, following: str | Pattern) -> Pattern:
-        """Appends a stage or group; events that do not match may lie between."""
+        """Appends a stage or group; events that do not match may occur in between."""
         return _stage(following, self, ConsumingStrategy.SKIP_TILL_NEXT, self._skip)
 
     def followed_by_any(self, following: str | Pattern) -> Pattern:
-        """Appends a stage or group; any events may lie between, also those that match."""
+        """Appends a stage or group; any events may occur in between, also matching ones."""
         return _stage(following, self, ConsumingStrategy.SKIP_TILL_ANY, self._skip)
 
     def not_next(self, name: str) -> Pattern:
-        """Appends a stage that the event which follows at once must not match."""
+        """Appends a negated stage: the immediately following event must not match it."""
         return self._negated(name, ConsumingStrategy.NOT_NEXT)
 
     def not_followed_by(self, name: str) -> Pattern:
-        """Appends a stage that no event before the next stage must match; at the end of a pattern, that none within its time must match."""
+        """Appends a negated stage: no event before the next stage may match it; at the end of a pattern, none within its time."""
         return self._negated(name, ConsumingStrategy.NOT_FOLLOW)
 
     def optional(self) -> Self:
-        """The stage may take no event."""
+        """Makes the stage optional."""
         if self._previous is not None and self._previous._quantifier.has_property(QuantifierProperty.GREEDY):
             raise MalformedPatternException("Optional pattern cannot be preceded by greedy pattern")
         self._quantifier.optional()
         return self
 
     def one_or_more(self, window_time: TimeGiven | None = None) -> Self:
-        """The stage takes at least one event. ``window_time``: between two of them is less than that."""
+        """Makes the stage take at least one event. ``window_time``: limits the time between two of them."""
         return self.times_or_more(1, window_time)
 
     def times(self, from_times: int, to_times: int | None = None, window_time: TimeGiven | None = None) -> Self:
-        """The stage takes so many events, or from so many to so many; from 0 makes it optional."""
+        """Makes the stage take ``from_times`` events, or up to ``to_times``; from 0 makes it optional."""
         self._check_can_have_quantifier()
         if to_times is None:
             if from_times <= 0:
@@ -143,14 +143,14 @@ class Pattern:
         return self
 
     def times_or_more(self, times: int, window_time: TimeGiven | None = None) -> Self:
-        """The stage takes at least so many events."""
+        """Makes the stage take at least ``times`` events."""
         self._check_can_have_quantifier()
         self._quantifier = Quantifier.looping(self._quantifier.get_consuming_strategy())
         self._times = Times(times, times, _ms_or_none(window_time))
         return self
 
     def greedy(self) -> Self:
-        """The stage takes as many events as it can, before the next stage takes one."""
+        """Makes the stage take as many events as possible before the next stage takes one."""
         self._check_is_not_negated()
         if isinstance(self, GroupPattern):
             raise MalformedPatternException("Option not applicable to group pattern")
@@ -158,12 +158,12 @@ class Pattern:
         return self
 
     def allow_combinations(self) -> Self:
-        """Any events may lie between two of the stage, also those that match."""
+        """Allows any events between two events of the stage, also matching ones."""
         self._quantifier.combinations()
         return self
 
     def consecutive(self) -> Self:
-        """No event may lie between two of the stage."""
+        """Allows no other events between two events of the stage."""
         self._quantifier.consecutive()
         return self
 
@@ -172,7 +172,7 @@ class Pattern:
         return self._name
 
     def get_previous(self) -> Pattern | None:
-        """Returns the stage before; ``None``: it is the first one."""
+        """Returns the previous stage; ``None``: this is the first one."""
         return self._previous
 
     def get_times(self) -> Times | None:
@@ -196,7 +196,7 @@ class Pattern:
         return self._windows.get(within_type)
 
     def get_after_match_skip_strategy(self) -> AfterMatchSkipStrategy:
-        """Returns what a match leaves of others."""
+        """Returns the after-match skip strategy."""
         return self._skip
 
     def __str__(self) -> str:
@@ -223,7 +223,7 @@ class Pattern:
 
 
 class GroupPattern(Pattern):
-    """A pattern as one stage of another."""
+    """A pattern used as one stage of another."""
 
     def __init__(
         self,
@@ -236,19 +236,19 @@ class GroupPattern(Pattern):
         self._group = group
 
     def get_raw_pattern(self) -> Pattern:
-        """Returns the pattern that is the stage."""
+        """Returns the pattern of the group."""
         return self._group
 
     def where(self, condition: GivenCondition) -> NoReturn:
-        """Raises ``MalformedPatternException``: the stages of a group have conditions, a group has none."""
+        """Raises ``MalformedPatternException``: conditions belong to the stages of a group."""
         raise MalformedPatternException("GroupPattern does not support where clause.")
 
     def or_(self, condition: GivenCondition) -> NoReturn:
-        """Raises ``MalformedPatternException``: the stages of a group have conditions, a group has none."""
+        """Raises ``MalformedPatternException``: conditions belong to the stages of a group."""
         raise MalformedPatternException("GroupPattern does not support or clause.")
 
     def subtype(self, subtype_class: type) -> NoReturn:
-        """Raises ``MalformedPatternException``: the stages of a group have conditions, a group has none."""
+        """Raises ``MalformedPatternException``: conditions belong to the stages of a group."""
         raise MalformedPatternException("GroupPattern does not support subtype clause.")
 
 

@@ -1,4 +1,4 @@
-"""How often a stage of a pattern matches, and which events may lie between (Flink: ``Quantifier``)."""
+"""Quantifiers: how often a stage of a pattern matches, and which events may occur in between (Flink: ``Quantifier``)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidegate.functions.cep.errors import MalformedPatternException
 
 
 class ConsumingStrategy(Enum):
-    """Which events may lie between one that matches and the one before.
+    """Which events may occur between a matching event and the previous one.
 
     ``STRICT``: none; ``SKIP_TILL_NEXT``: those that do not match; ``SKIP_TILL_ANY``: any. The other two are those of stages that must not match.
     """
@@ -22,7 +22,7 @@ class ConsumingStrategy(Enum):
 
 
 class QuantifierProperty(Enum):
-    """What a quantifier may be besides its strategy; of the first three it has one."""
+    """Properties of a quantifier besides its strategy; it has exactly one of the first three."""
 
     SINGLE = "SINGLE"
     LOOPING = "LOOPING"
@@ -36,7 +36,7 @@ _NOT = (ConsumingStrategy.NOT_FOLLOW, ConsumingStrategy.NOT_NEXT)
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """From how many to how many events a stage takes. ``window_ms``: the time between two of them is less than that."""
+    """The minimum and maximum number of events of a stage. ``window_ms``: the limit of the time between two of them."""
 
     from_: int
     to: int
@@ -50,7 +50,7 @@ class Times:
 
 
 class Quantifier:
-    """The quantifier of one stage: how its first event follows the stage before, and how its further events follow each other."""
+    """The quantifier of one stage: how its first event follows the previous stage, and how its further events follow each other."""
 
     def __init__(self, kind: QuantifierProperty, strategy: ConsumingStrategy) -> None:
         self._properties = {kind}
@@ -59,53 +59,53 @@ class Quantifier:
 
     @staticmethod
     def one(strategy: ConsumingStrategy) -> Quantifier:
-        """Makes that of a stage of one event."""
+        """Creates the quantifier of a stage of one event."""
         return Quantifier(QuantifierProperty.SINGLE, strategy)
 
     @staticmethod
     def looping(strategy: ConsumingStrategy) -> Quantifier:
-        """Makes that of a stage of any number of events."""
+        """Creates the quantifier of a stage of any number of events."""
         return Quantifier(QuantifierProperty.LOOPING, strategy)
 
     @staticmethod
     def times(strategy: ConsumingStrategy) -> Quantifier:
-        """Makes that of a stage of some events."""
+        """Creates the quantifier of a stage of some events."""
         return Quantifier(QuantifierProperty.TIMES, strategy)
 
     def has_property(self, wanted: QuantifierProperty) -> bool:
-        """Tells whether the quantifier has it."""
+        """Returns whether the quantifier has a property."""
         return wanted in self._properties
 
     def get_consuming_strategy(self) -> ConsumingStrategy:
-        """Returns which events may lie before the first one of the stage."""
+        """Returns which events may occur before the first one of the stage."""
         return self._strategy
 
     def get_inner_consuming_strategy(self) -> ConsumingStrategy:
-        """Returns which events may lie between two of the stage."""
+        """Returns which events may occur between two of the stage."""
         return self._inner
 
     def is_negated(self) -> bool:
-        """Whether the stage must not match."""
+        """Returns whether the stage is negated."""
         return self._strategy in _NOT
 
     def combinations(self) -> None:
-        """Any event may lie between two of the stage. Raises ``MalformedPatternException``."""
+        """Allows any events between two events of the stage. Raises ``MalformedPatternException``."""
         self._check(QuantifierProperty.SINGLE not in self._properties, f"Combinations not applicable to {self}!")
         self._check_inner(ConsumingStrategy.SKIP_TILL_ANY, ConsumingStrategy.STRICT, "Combinations already applied!")
 
     def consecutive(self) -> None:
-        """No event may lie between two of the stage. Raises ``MalformedPatternException``."""
+        """Allows no other events between two events of the stage. Raises ``MalformedPatternException``."""
         self._check(QuantifierProperty.SINGLE not in self._properties, f"Consecutive not applicable to {self}!")
         self._check_inner(ConsumingStrategy.STRICT, ConsumingStrategy.SKIP_TILL_ANY, "Consecutive already applied!")
 
     def optional(self) -> None:
-        """The stage may take no event. Raises ``MalformedPatternException``."""
+        """Makes the stage optional. Raises ``MalformedPatternException``."""
         self._check(QuantifierProperty.OPTIONAL not in self._properties, "Optional already applied!")
         self._check(not self.is_negated(), "NOT pattern cannot be optional")
         self._properties.add(QuantifierProperty.OPTIONAL)
 
     def greedy(self) -> None:
-        """The stage takes as many events as it can. Raises ``MalformedPatternException``."""
+        """Makes the stage take as many events as possible. Raises ``MalformedPatternException``."""
         self._check(
             self._inner is not ConsumingStrategy.SKIP_TILL_ANY, "Option not applicable to FollowedByAny pattern"
         )

@@ -1,4 +1,4 @@
-"""The events of partial matches, each kept once (Flink: ``SharedBuffer``).
+"""The shared buffer: the events of partial matches, each stored once (Flink: ``SharedBuffer``).
 
     event ◀── node (stage) ──▶ node before ──▶ ... ──▶ first node
 
@@ -14,15 +14,15 @@ from tidegate.functions.cep.after_match_skip_strategy import EventId
 
 NodeId: TypeAlias = int
 Node: TypeAlias = tuple[str, EventId, NodeId | None, int]
-"""Stage, event, node before, number of references."""
+"""A node: stage, event, previous node, number of references."""
 KeptEvent: TypeAlias = tuple[Any, int]
-"""The event, number of references."""
+"""A stored event and its number of references."""
 K = TypeVar("K", contravariant=True)
 V = TypeVar("V")
 
 
 class KeptEntries(Protocol[K, V]):
-    """What is kept by name: a dict, or state. Values are never changed in place."""
+    """Entries by key: a dict, or keyed state. Values are never changed in place."""
 
     def __getitem__(self, name: K, /) -> V: ...
 
@@ -32,7 +32,8 @@ class KeptEntries(Protocol[K, V]):
 
 
 class SharedBuffer:
-    """Over events and nodes by name, which may be state. ``next_node`` and ``counts`` (how many events were kept, by time) are to be kept too."""
+    """Stores events and nodes with reference counts, in dicts or keyed state. ``next_node`` and ``counts`` (how many events were stored, by time) must
+    be stored too."""
 
     __slots__ = ("counts", "events", "next_node", "nodes")
 
@@ -48,7 +49,7 @@ class SharedBuffer:
         self.counts: dict[int, int] = counts if counts is not None else {}
 
     def register(self, value: Any, timestamp: int) -> EventId:
-        """Keeps an event until ``release_event``, and as long as a node has it."""
+        """Stores an event until ``release_event``, and as long as a node refers to it."""
         number = self.counts.get(timestamp, 0)
         self.counts[timestamp] = number + 1
         event = (timestamp, number)
@@ -64,7 +65,7 @@ class SharedBuffer:
             self.events[event] = (value, references - 1)
 
     def put(self, stage: str, event: EventId, previous: NodeId | None) -> NodeId:
-        """A new node, to which nothing refers yet."""
+        """Creates a node without references."""
         if previous is not None:
             self.lock(previous)
         value, references = self.events[event]
@@ -91,7 +92,7 @@ class SharedBuffer:
             node = previous
 
     def match_of(self, node: NodeId | None) -> dict[str, list[EventId]]:
-        """The events up to a node by stage, stages and events in the order in which they were taken."""
+        """Returns the events up to a node by stage, in the order in which they were taken."""
         path = []
         while node is not None:
             stage, event, node, _ = self.nodes[node]
@@ -107,7 +108,7 @@ class SharedBuffer:
         return {stage: [events[event][0] for event in ids] for stage, ids in match.items()}
 
     def advance_time(self, timestamp: int) -> None:
-        """Forgets how many events there were before this time: none comes."""
+        """Drops the counts of events before this time, since no earlier events follow."""
         if self.counts:
             for time in [time for time in self.counts if time < timestamp]:
                 del self.counts[time]

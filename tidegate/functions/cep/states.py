@@ -1,4 +1,4 @@
-"""The states of the automaton that a pattern becomes, and the edges between them (Flink: ``State``, ``StateTransition``)."""
+"""The states of the automaton of a pattern, and the edges between them (Flink: ``State``, ``StateTransition``)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidegate.functions.cep.conditions import AndCondition, Condition, Holds, No
 
 
 class Action(Enum):
-    """What an edge does with an event for which its condition holds.
+    """What an edge does with an event that meets its condition.
 
     ``TAKE``: the event becomes part of the match; ``IGNORE``: it does not; ``PROCEED``: the edges of the next state decide about it.
     """
@@ -19,7 +19,7 @@ class Action(Enum):
 
 
 class StateKind(Enum):
-    """``PENDING``: a match once its time has passed; ``STOP``: what comes here is no match."""
+    """The kind of a state. ``PENDING``: becomes a match once its time has passed; ``STOP``: the partial match is discarded."""
 
     NORMAL = "NORMAL"
     FINAL = "FINAL"
@@ -28,7 +28,7 @@ class StateKind(Enum):
 
 
 class Edge:
-    """An edge, made by ``State.add``. ``holds``: the condition after ``compile``; ``None``: always."""
+    """An edge, made by ``State.add``. ``holds``: the condition after ``compile``; ``None``: always true."""
 
     __slots__ = ("action", "condition", "holds", "target")
 
@@ -37,12 +37,12 @@ class Edge:
         self.holds: Holds | None = None
 
     def unless(self, condition: Condition) -> None:
-        """Keeps the edge from being taken where ``condition`` holds."""
+        """Restricts the edge to events that do not meet ``condition``."""
         self.condition = AndCondition(self.condition, NotCondition(condition))
 
 
 class State:
-    """A state. ``name`` is its own; ``stage`` that of the stage that it is made of, by which events are found in matches."""
+    """A state. ``name``: unique; ``stage``: the name of its stage, under which events are found in matches."""
 
     __slots__ = ("edges", "is_start", "kind", "name", "stage", "window_ms")
 

@@ -1,1 +1,1 @@
-"""What a query computes in a subtask: Arrow kernels that mean what DuckDB means, and DuckDB itself for the rest."""
+"""Evaluation of SQL in a subtask: Arrow kernels with DuckDB's semantics, and DuckDB itself for the rest."""

@@ -1,4 +1,4 @@
-"""A changelog in columns: rows, and what each of them does.
+"""Changelogs in columns: rows with their kinds.
 
 The kind of a row stands in one last column (``tidegate.records.row_kinds``). A stream without that column has inserts only.
 """
@@ -13,27 +13,27 @@ import pyarrow.compute as pc
 from tidegate.records.row_kinds import KIND_FIELD, ROW_KIND, has_kinds, with_kinds
 
 INSERT: Final = 0
-"""A new row; all four by Flink's ``RowKind``."""
+"""The kind of a new row; all four are Flink's ``RowKind``."""
 UPDATE_BEFORE: Final = 1
-"""A row before a change of it, by Flink's ``RowKind``."""
+"""The kind of a row before a change, by Flink's ``RowKind``."""
 UPDATE_AFTER: Final = 2
-"""A row after a change of it, by Flink's ``RowKind``."""
+"""The kind of a row after a change, by Flink's ``RowKind``."""
 DELETE: Final = 3
-"""A row that goes, by Flink's ``RowKind``."""
+"""The kind of a deleted row, by Flink's ``RowKind``."""
 
 
 def adds(kind: int) -> bool:
-    """Whether a row of this kind is there afterwards."""
+    """Returns whether a row kind adds a row."""
     return kind in (INSERT, UPDATE_AFTER)
 
 
 def without_update_before(data: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns a batch without the rows that are replaced by the ones behind them."""
+    """Drops the -U rows of a batch."""
     return data.filter(pc.not_equal(data.columns[-1], UPDATE_BEFORE)) if has_kinds(data.schema) else data
 
 
 def as_inserts(data: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns a batch of inserts with their kinds."""
+    """Adds a column of row kinds to a batch of inserts."""
     if has_kinds(data.schema):
         return data
     kinds = pa.repeat(pa.scalar(INSERT, pa.int8()), data.num_rows)

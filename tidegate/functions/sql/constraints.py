@@ -1,5 +1,4 @@
-"""What a table's columns promise, checked of the rows that are written to it: NOT NULL, and the lengths of CHAR, VARCHAR, BINARY and VARBINARY
-(Flink: ``ConstraintEnforcer``).
+"""Checks of the column constraints of a sink table: NOT NULL, and the lengths of CHAR, VARCHAR, BINARY and VARBINARY (Flink: ``ConstraintEnforcer``).
 
 All rows of a batch are looked at by column. Where a row breaks what an option says is an error, or breaks several promises that are treated
 differently, that row is gone through in Flink's order, which decides what is said of it.
@@ -32,14 +31,14 @@ _Choice = TypeVar("_Choice", bound=Enum)
 
 
 class NotNullEnforcer(Enum):
-    """What becomes of a row with a null that is not allowed."""
+    """What is done with a row that has a null in a NOT NULL column."""
 
     ERROR = "ERROR"
     DROP = "DROP"
 
 
 class TypeLengthEnforcer(Enum):
-    """What becomes of a value that is longer than its type, or shorter than a CHAR or BINARY."""
+    """What is done with a value that is longer than its type, or shorter than a CHAR or BINARY."""
 
     IGNORE = "IGNORE"
     TRIM_PAD = "TRIM_PAD"
@@ -47,7 +46,7 @@ class TypeLengthEnforcer(Enum):
 
 
 class NestedEnforcer(Enum):
-    """How far into nested types all this goes."""
+    """Whether nested types are checked too."""
 
     IGNORE = "IGNORE"
     ROWS = "ROWS"
@@ -56,7 +55,7 @@ class NestedEnforcer(Enum):
 
 @dataclass(frozen=True)
 class Enforcers:
-    """The options of a sink."""
+    """The enforcer options of a sink."""
 
     not_null: NotNullEnforcer = NotNullEnforcer.ERROR
     length: TypeLengthEnforcer = TypeLengthEnforcer.IGNORE
@@ -64,7 +63,7 @@ class Enforcers:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Enforcers:
-        """From options by their keys. Raises ``UnsupportedPlan`` for a value that an option does not have, and for what Flink refuses."""
+        """Reads the options of a sink. Raises ``UnsupportedPlan`` for an invalid value, and for combinations that Flink refuses."""
         made = cls(
             _value(options, NOT_NULL_KEY, NotNullEnforcer.ERROR),
             _value(options, TYPE_LENGTH_KEY, TypeLengthEnforcer.IGNORE),
@@ -87,8 +86,8 @@ def _value(options: Mapping[str, str], key: str, default: _Choice) -> _Choice:
 
 
 class ConstraintEnforcer:
-    """Lets the rows of a batch pass that keep what ``fields`` promise, whose columns stand first in it; others may stand behind them. Raises
-    ``EvaluationError``, in Flink's words, for a row that is an error."""
+    """Checks rows against the constraints of ``fields``, whose columns come first in a batch. Raises ``EvaluationError``, with Flink's message, for a
+    row that is an error."""
 
     def __init__(self, fields: Sequence[Field], enforcers: Enforcers) -> None:
         self._fields = tuple(fields)
@@ -96,7 +95,7 @@ class ConstraintEnforcer:
 
     @property
     def is_needed(self) -> bool:
-        """Whether there is a row that it would not let pass, or would change."""
+        """Returns whether there are constraints to check."""
         return any(self._promises(field.type) for field in self._fields)
 
     def _promises(self, type: LogicalType) -> bool:
@@ -105,7 +104,7 @@ class ConstraintEnforcer:
         return any(self._promises(inner.type) for inner in self._inner(type))
 
     def _inner(self, type: LogicalType) -> Sequence[Field]:
-        """The values in a value of a type that are looked at, under Flink's names."""
+        """Returns the nested values of a type that are checked, under Flink's names."""
         nested = self._enforcers.nested
         if type.root is TypeRoot.ROW and nested is not NestedEnforcer.IGNORE:
             return type.fields
@@ -138,7 +137,7 @@ class ConstraintEnforcer:
         return pa.RecordBatch.from_arrays([*fitted, *batch.columns[len(fitted) :]], schema=batch.schema)
 
     def _find(self, type: LogicalType, column: pa.Array, rows: np.ndarray, found: _Found) -> None:
-        """Notes the rows in which a column breaks its promises; ``rows``: the row of each of its values."""
+        """Notes the rows in which a column violates its constraints; ``rows``: the row of each of its values."""
         if column.null_count and not type.nullable:
             found.null[rows[column.is_null().to_numpy(zero_copy_only=False)]] = True
         if self._enforcers.length is TypeLengthEnforcer.ERROR and _has_length(type):
@@ -168,7 +167,7 @@ class ConstraintEnforcer:
         return False
 
     def _broken(self, fields: Sequence[Field], values: Sequence[Any]) -> Iterator[_Broken]:
-        """What a row breaks, in the order in which Flink finds it."""
+        """Yields the violations of a row, in the order in which Flink finds them."""
         pairs = list(zip(fields, values, strict=True))
         for field, value in pairs:
             if value is None and not field.type.nullable:
@@ -196,7 +195,7 @@ class ConstraintEnforcer:
                     yield replace(broken, path=f"{field.name}[{path}")
 
     def _fitted(self, type: LogicalType, column: pa.Array) -> pa.Array:
-        """The values of a column, cut and padded to their type."""
+        """Trims and pads the values of a column to the length of their type."""
         if _has_length(type):
             return _trimmed_or_padded(type, column)
         if not any(self._promises(inner.type) for inner in self._inner(type)):
@@ -207,7 +206,7 @@ class ConstraintEnforcer:
 
 @dataclass(frozen=True)
 class _Broken:
-    """``path``: the column, or what is nested in it; ``what``: the rest of the message."""
+    """A violated constraint. ``path``: the column, or the nested value; ``what``: the rest of the message."""
 
     path: str
     what: str
@@ -215,7 +214,7 @@ class _Broken:
 
 
 class _Found:
-    """Rows with a null that is not allowed, and rows with a value of another length."""
+    """Rows with a forbidden null, and rows with a value of the wrong length."""
 
     def __init__(self, count: int) -> None:
         self.null = np.zeros(count, bool)

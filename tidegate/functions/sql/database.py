@@ -1,4 +1,4 @@
-"""DuckDB's connections: databases in memory that read nothing else, in a time zone that is not the process's."""
+"""DuckDB connections: in-memory databases without access to anything else, in a given time zone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KEPT = _Kept()
 
 
 def duckdb_module() -> ModuleType:
-    """Raises ``InvalidJob`` where DuckDB is not installed, or is too old."""
+    """Imports DuckDB. Raises ``InvalidJob`` when it is not installed, or too old."""
     try:
         import duckdb
     except ImportError as error:
@@ -35,7 +35,7 @@ def duckdb_module() -> ModuleType:
 
 
 def connected(zone: str) -> DuckDBPyConnection:
-    """A database of its own, whose local time is that of ``zone``."""
+    """Opens a database of its own, with ``zone`` as its time zone."""
     connection: DuckDBPyConnection = duckdb_module().connect(":memory:", config=_SETTINGS)
     # As an entry of the settings it would come before the extension that knows the zones.
     connection.execute("SET TimeZone = ?", [zone])
@@ -43,7 +43,7 @@ def connected(zone: str) -> DuckDBPyConnection:
 
 
 def planner(zone: str = "UTC") -> DuckDBPyConnection:
-    """The database of this thread in which queries are parsed and bound: to open one takes longer than what it is asked."""
+    """Returns this thread's database for parsing and binding queries: opening one takes longer than such a request."""
     if zone not in _KEPT.connections:
         _KEPT.connections[zone] = connected(zone)
     return _KEPT.connections[zone]

@@ -1,4 +1,4 @@
-"""What has no translation into Arrow kernels is computed by DuckDB, a batch at a time, as further columns of the batch.
+"""Evaluation by DuckDB of expressions without Arrow kernels, a batch at a time, as further columns of the batch.
 
 Laws: rows stay where they are, none is added or dropped, so each keeps its timestamp; DuckDB reads the batch and nothing else.
 Its time zone is the query's: left alone, it would be that of the process.
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class DuckDbValues:
-    """Arrays of expressions over a batch: one of ``kinds`` for each SQL text of ``expressions``."""
+    """Evaluates SQL expressions over a batch: an array of one of ``kinds`` for each of ``expressions``."""
 
     def __init__(
         self, expressions: Sequence[str], kinds: Sequence[pa.DataType], columns: Sequence[str], zone: str
     ) -> None:
-        """``columns``: those that are read; DuckDB need not know the types of others. ``zone``: in which instants are dates
-        and times of day."""
+        """Creates it. ``columns``: those that are read; DuckDB need not support the types of others. ``zone``: the time zone of dates and times of
+        instants."""
         self._statement = f"SELECT {', '.join(expressions)} FROM input"
         self._kinds = list(kinds)
         self._columns = list(columns)
@@ -46,19 +46,19 @@ class DuckDbValues:
 
 
 class DuckDbColumns:
-    """For ``map_batches``: the columns of the batch, then one for each of ``expressions``, which are SQL texts."""
+    """A function for ``map_batches`` that appends a column for each SQL expression to those of the batch."""
 
     def __init__(
         self, expressions: Sequence[str], schema: pa.Schema, zone: str, columns: Sequence[str] | None = None
     ) -> None:
-        """``schema``: of the result. ``columns``: those that are read, without them all."""
+        """Creates it. ``schema``: of the result. ``columns``: those that are read; ``None``: all."""
         self._schema = schema
         self._width = len(schema) - len(expressions)
         own = schema.names[: self._width]
         self._values = DuckDbValues(expressions, schema.types[self._width :], own if columns is None else columns, zone)
 
     def keeps(self, column: str) -> bool:
-        """Whether it is one of the batch's own columns, which stay as they are."""
+        """Returns whether a column is the batch's own, which stays unchanged."""
         return column in self._schema.names[: self._width]
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -66,7 +66,7 @@ class DuckDbColumns:
 
 
 def readable(table: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """What DuckDB reads of a table: it refuses one with a column of a type that it has not, read or not."""
+    """Selects the columns that DuckDB reads: it refuses a table with a column of an unsupported type, read or not."""
     if columns:
         return table.select(columns)
     return pa.table({"__rows": pa.nulls(table.num_rows, pa.int8())})

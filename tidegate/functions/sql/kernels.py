@@ -1,4 +1,4 @@
-"""Arrow kernels that mean what DuckDB means, over ``pyarrow.compute``.
+"""Arrow kernels with DuckDB's semantics, over ``pyarrow.compute``.
 
 Law: a kernel gives DuckDB's value or raises ``pa.ArrowInvalid``; it never gives another one. Where kernels stop (an integer that
 overflows, a text beyond ASCII), DuckDB computes the batch (``Exact``), and it decides whether there is a value or an error.
@@ -16,7 +16,7 @@ from tidegate.functions.sql.duckdb_values import DuckDbValues
 
 
 class Kernel(Expression):
-    """One of the functions below, over other expressions."""
+    """Calls one of the kernels below on other expressions."""
 
     def __init__(self, function: Callable[..., Datum], *arguments: Expression) -> None:
         self._function = function
@@ -37,7 +37,7 @@ class Kernel(Expression):
 
 
 class Exact(Expression):
-    """Kernels, and DuckDB for the batches at which they stop."""
+    """Evaluates by kernels, and by DuckDB for batches in which they fail."""
 
     def __init__(self, kernels: Expression, duckdb: DuckDbValues) -> None:
         self._kernels = kernels
@@ -62,7 +62,7 @@ class Exact(Expression):
 
 
 def cast_to(expression: Expression, kind: pa.DataType) -> Expression:
-    """Integers keep their value or stop; as floating numbers they are rounded to the nearest."""
+    """Casts an expression: integers keep their value or the kernel fails; as floats they are rounded to the nearest."""
     return Call("cast", [expression], {"target_type": kind, "safe": not pa.types.is_floating(kind)})
 
 
@@ -70,7 +70,7 @@ def cast_to(expression: Expression, kind: pa.DataType) -> Expression:
 
 
 def equal(left: Datum, right: Datum) -> Datum:
-    """NaN equals NaN."""
+    """Tests for equality; NaN equals NaN."""
     same = pc.equal(left, right)
     if not pa.types.is_floating(left.type):
         return same
@@ -78,12 +78,12 @@ def equal(left: Datum, right: Datum) -> Datum:
 
 
 def not_equal(left: Datum, right: Datum) -> Datum:
-    """Where two are not ``equal``."""
+    """Negates ``equal``."""
     return pc.invert(equal(left, right))
 
 
 def greater(left: Datum, right: Datum) -> Datum:
-    """NaN is greater than any other number."""
+    """Tests for order; NaN is greater than any other number."""
     larger = pc.greater(left, right)
     if not pa.types.is_floating(left.type):
         return larger
@@ -91,27 +91,27 @@ def greater(left: Datum, right: Datum) -> Datum:
 
 
 def less(left: Datum, right: Datum) -> Datum:
-    """``greater`` with the sides changed."""
+    """Tests ``greater`` with the sides swapped."""
     return greater(right, left)
 
 
 def greater_equal(left: Datum, right: Datum) -> Datum:
-    """Where the right side is not ``greater``."""
+    """Negates ``less``."""
     return pc.invert(greater(right, left))
 
 
 def less_equal(left: Datum, right: Datum) -> Datum:
-    """Where the left side is not ``greater``."""
+    """Negates ``greater``."""
     return pc.invert(greater(left, right))
 
 
 def above(left: Datum, number: Datum) -> Datum:
-    """``greater`` than what is not NaN."""
+    """Tests ``greater`` than a number that is not NaN."""
     return pc.invert(pc.less_equal(left, number))
 
 
 def at_least(left: Datum, number: Datum) -> Datum:
-    """``greater_equal`` for what is not NaN."""
+    """Tests ``greater_equal`` to a number that is not NaN."""
     return pc.invert(pc.less(left, number))
 
 
@@ -119,12 +119,12 @@ def at_least(left: Datum, number: Datum) -> Datum:
 
 
 def modulo(left: Datum, right: Datum) -> Datum:
-    """The remainder has the sign of ``left``."""
+    """Returns the remainder, with the sign of ``left``."""
     return pc.subtract(left, pc.multiply(pc.divide_checked(left, right), right))
 
 
 def quotient(left: Datum, right: Datum) -> Datum:
-    """Rounded toward zero."""
+    """Returns the integer quotient, rounded toward zero."""
     return pc.divide_checked(left, right)
 
 
@@ -132,22 +132,22 @@ def quotient(left: Datum, right: Datum) -> Datum:
 
 
 def upper(text: Datum) -> Datum:
-    """Changes texts of ASCII, and stops at others."""
+    """Converts ASCII texts to upper case; fails for others."""
     return pc.ascii_upper(_ascii(text))
 
 
 def lower(text: Datum) -> Datum:
-    """Changes texts of ASCII, and stops at others."""
+    """Converts ASCII texts to lower case; fails for others."""
     return pc.ascii_lower(_ascii(text))
 
 
 def joined(left: Datum, right: Datum) -> Datum:
-    """One text behind the other; null when one of them is."""
+    """Concatenates two texts; null when one of them is."""
     return pc.binary_join_element_wise(left, right, "")
 
 
 def _ascii(text: Datum) -> Datum:
-    """Beyond it, cases differ: Arrow makes SS of a sharp s, DuckDB a capital one."""
+    """Fails for texts beyond ASCII, whose case conversion differs: Arrow converts a sharp s to SS, DuckDB to a capital one."""
     if pc.all(pc.string_is_ascii(text)).as_py() is False:
         raise pa.ArrowInvalid("a text beyond ASCII")
     return text

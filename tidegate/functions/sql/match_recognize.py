@@ -30,16 +30,16 @@ from tidegate.plan.logical_types import Field, LogicalType, TypeRoot
 from tidegate.plan.specs import MatchSpec
 
 RowsOf: TypeAlias = Callable[[str], list[Row]]
-"""The rows that a variable has matched, in order; ``*``: those of all variables."""
+"""Returns the rows that a variable matched, in order; ``*``: of all variables."""
 Leaf: TypeAlias = Callable[[RowsOf, int], Any]
-"""One value of a match, or of a partial one; from its rows, and the time in ms of the last one."""
+"""Computes one value of a match, or of a partial one, from its rows and the time in ms of the last one."""
 ALL: Final = "*"
 _AGGREGATES = frozenset(f"${name}$1" for name in ("SUM", "SUM0", "$SUM0", "COUNT", "AVG", "MIN", "MAX"))
 _WRAPPERS = frozenset({"$FINAL$1", "$RUNNING$1"})
 
 
 def pattern_of(spec: MatchSpec, row_type: LogicalType, context: EvaluationContext) -> Pattern:
-    """The pattern of a node. Raises ``UnsupportedPlan`` for what Flink refuses, in its words, and for what is not there."""
+    """Returns the pattern of a node. Raises ``UnsupportedPlan``, with Flink's message for what Flink refuses too."""
     if spec.all_rows:
         raise UnsupportedPlan("All rows per match mode is not supported yet.")
     if spec.subsets:
@@ -64,7 +64,7 @@ def pattern_of(spec: MatchSpec, row_type: LogicalType, context: EvaluationContex
 
 
 class Measures:
-    """What is computed of a match: MEASURES, in their order."""
+    """The MEASURES clause, compiled."""
 
     def __init__(self, spec: MatchSpec, row_type: LogicalType, context: EvaluationContext) -> None:
         self._names = _variables(spec.pattern)
@@ -79,7 +79,7 @@ class Measures:
 
 
 class _Defined(IterativeCondition):
-    """A condition of DEFINE: whether a variable takes a row."""
+    """A condition of the DEFINE clause."""
 
     def __init__(
         self, rex: Rex, variable: str, names: Sequence[str], row_type: LogicalType, context: EvaluationContext
@@ -99,7 +99,7 @@ class _Defined(IterativeCondition):
 
 
 class _Columns:
-    """The single values that expressions ask for, as the columns of one row. ``current``: the variable whose condition it is."""
+    """Collects the single values that expressions over a match need, as columns of one row. ``current``: the variable whose condition is compiled."""
 
     def __init__(self, current: str | None, row_type: LogicalType) -> None:
         self._current, self._row_type = current, row_type
@@ -113,7 +113,7 @@ class _Columns:
         return LogicalType(TypeRoot.ROW, False, fields=fields)
 
     def lifted(self, rex: Rex) -> Rex:
-        """The expression over the columns. Raises ``UnsupportedPlan``."""
+        """Rewrites an expression to one over the columns. Raises ``UnsupportedPlan``."""
         if isinstance(rex, RexPatternInputRef):
             return self._last(rex, rex, 0, from_end=True)
         if not isinstance(rex, RexCall):
@@ -159,7 +159,7 @@ class _Columns:
         return arrow_schema(self.type)
 
     def _navigated(self, rex: Rex, offset: int, *, from_end: bool) -> Rex:
-        """FIRST and LAST of an expression over one row: of each of its fields."""
+        """Rewrites FIRST or LAST of an expression to that of each of its fields."""
         if isinstance(rex, RexPatternInputRef):
             return self._last(RexCall(rex.type, (rex,), f"{offset}/{from_end}"), rex, offset, from_end=from_end)
         if isinstance(rex, RexCall):
@@ -210,7 +210,7 @@ class _Columns:
 
 
 class _Stages:
-    """From PATTERN to stages, first to last; each follows at once."""
+    """Converts the PATTERN clause to stages, first to last, each following immediately."""
 
     def __init__(
         self, spec: MatchSpec, row_type: LogicalType, context: EvaluationContext, names: Sequence[str]
@@ -290,7 +290,7 @@ def _strategy(after: Rex) -> AfterMatchSkipStrategy:
 
 
 def _variables(rex: Rex) -> list[str]:
-    """The variables of a pattern, in order."""
+    """Returns the variables of a pattern, in order."""
     if isinstance(rex, RexLiteral):
         return [str(rex.value)] if rex.type.root in (TypeRoot.CHAR, TypeRoot.VARCHAR) else []
     return [name for operand in rex.operands for name in _variables(operand)] if isinstance(rex, RexCall) else []

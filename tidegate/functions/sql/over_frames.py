@@ -1,4 +1,4 @@
-"""OVER in batch mode: functions of the rows of a whole partition, in their order (Flink: ``BufferDataOverWindowOperator.java``, ``OverWindowFrame.java``).
+"""OVER aggregation in batch mode, over whole sorted partitions (Flink: ``BufferDataOverWindowOperator.java``, ``OverWindowFrame.java``).
 
 A frame is a pair of positions for each row, the second not included: ROWS counts rows, RANGE takes those whose value lies so far before or behind. Aggregates
 of whole numbers and texts let rows go that leave the frame; those of floating point are computed anew for each frame, as in Flink, so that they have
@@ -35,16 +35,16 @@ from tidegate.records.canonical.forms import canonical_keys
 
 Frames: TypeAlias = Sequence[tuple[int, int]]
 Calls: TypeAlias = Callable[[Sequence[Row], "Peers"], list[tuple[Any, ...]]]
-"""Rows of a partition with their constants, and their peers: the results of the calls for each row."""
+"""Computes the results of the calls for each row of a partition, given its rows with constants, and its peers."""
 Side: TypeAlias = Callable[[Any, Any], Any]
-"""Where the value of another row lies for a bound of the frame of a value: below 0 before it, above 0 behind it."""
+"""Compares the value of another row with a frame bound of a row: below 0 before the bound, above 0 behind it."""
 _FLOATS: Final = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 _OF_MS: Final = {"ms": 1, "us": 1000, "ns": 1_000_000}
 
 
 class Peers:
-    """Rows of a partition that have the same values in the order: where they begin and end, and which of the groups it is, from 0. As to Flink's ranks,
-    0.0 and -0.0 are the same, and NaN is not the same as NaN. (To the comparator of its frames NaN is equal to every number, which is no order.)"""
+    """Peer groups of a partition, that is, rows with equal values in the order: their bounds, and the group of each row, from 0. As in Flink's ranks,
+    0.0 equals -0.0 and NaN does not equal NaN. (In Flink's frames NaN equals every number, which is not an order.)"""
 
     def __init__(self, rows: Sequence[Row], order: Sequence[SortField]) -> None:
         self.spans: list[tuple[int, int]] = []
@@ -61,19 +61,19 @@ class Peers:
 
 
 def _compared(value: Any, at: int) -> Any:
-    """A value of a row's order, so that it is equal to those of its peers."""
+    """Returns a sort value in a form that is equal for peers."""
     if value.__class__ is not float:
         return value
     return (at,) if value != value else value + 0.0
 
 
 class CompiledOver:
-    """All windows of a node. ``order``: how the rows of all partitions are sorted before ``values`` takes those of one."""
+    """All windows of an OVER node, compiled. ``order``: how rows of all partitions are sorted before ``values`` takes those of one."""
 
     def __init__(
         self, spec: OverSpec, row_type: LogicalType, where: str, functions: UserAggregates | None = None
     ) -> None:
-        """Raises ``UnsupportedPlan`` that names ``where`` and the function or frame that is not supported."""
+        """Compiles the windows. Raises ``UnsupportedPlan`` that names ``where`` and the function or frame that is not supported."""
         self.partition: Final = spec.partition.fields
         longest = max(spec.groups, key=lambda group: len(group.order_by.fields)).order_by.fields
         if any(longest[: len(group.order_by.fields)] != group.order_by.fields for group in spec.groups):
@@ -86,7 +86,7 @@ class CompiledOver:
         ]
 
     def values(self, rows: Sequence[Row]) -> list[Row]:
-        """Returns the rows of a partition with the results behind their fields. ``rows``: in their order."""
+        """Returns the rows of a partition with the results appended. ``rows``: sorted."""
         wide = [row + self._constants for row in rows]
         made = [calls(wide, Peers(rows, order)) for order, calls in self._groups]
         return [sum(results, row) for row, *results in zip(rows, *made, strict=True)]
@@ -95,7 +95,7 @@ class CompiledOver:
 def _calls_of(
     spec: OverSpec, group: OverGroup, row_type: LogicalType, where: str, functions: UserAggregates | None
 ) -> Calls:
-    """Functions that know the whole partition stand beside aggregates over frames."""
+    """Compiles the calls of a group: functions of whole partitions, and aggregates over frames."""
     counts_rows = group.agg_calls[0].function in _RANKS
 
     def whole(call: AggregateCall, rows: Sequence[Row], peers: Peers) -> Sequence[Any]:
@@ -118,7 +118,7 @@ def _calls_of(
 
 
 def _check_ranked(type: LogicalType, where: str) -> None:
-    """Raises ``UnsupportedPlan`` with Flink's words for a type whose values its ranks do not keep."""
+    """Raises ``UnsupportedPlan``, with Flink's message, for a type that its ranks do not support."""
     if type.root not in _RANKED:
         raise UnsupportedPlan(f"{where}: Unsupported type: {type}")
 
@@ -143,12 +143,12 @@ def _percent_rank(call: AggregateCall, rows: Sequence[Row], peers: Peers) -> Seq
 
 
 def _cume_dist(call: AggregateCall, rows: Sequence[Row], peers: Peers) -> Sequence[Any]:
-    """Behind another rank in one window Flink counts the rows up to this one, without its later peers."""
+    """Computes CUME_DIST: the part of the rows up to the last peer of each row."""
     return [end / len(rows) for _, end in peers.spans]
 
 
 def _ntile(call: AggregateCall, rows: Sequence[Row], peers: Peers) -> Sequence[Any]:
-    """The first buckets have one row more where they cannot all have the same number."""
+    """Computes NTILE; the first buckets have one row more where rows cannot be divided evenly."""
     size, larger = divmod(len(rows), rows[0][call.arg_list[0]])
     of_larger = (size + 1) * larger
     return [
@@ -157,7 +157,7 @@ def _ntile(call: AggregateCall, rows: Sequence[Row], peers: Peers) -> Sequence[A
 
 
 def _shifted(call: AggregateCall, rows: Sequence[Row], direction: int) -> Sequence[Any]:
-    """``LEAD(value, offset = 1, default = NULL)``: the default is that of the current row."""
+    """Computes LEAD or LAG, ``LEAD(value, offset = 1, default = NULL)``; the default is the current row's."""
     value, *more = call.arg_list
     found = []
     for at, row in enumerate(rows):
@@ -214,7 +214,8 @@ def _aggregates(
     *,
     counts_rows: bool,
 ) -> Calls:
-    """``counts_rows``: a rank stands before them in their window, and Flink gives them the rows up to the current one instead of its frame."""
+    """Compiles aggregates over frames. ``counts_rows``: a rank precedes them in the window, in which case Flink uses the rows up to the current one
+    instead of the frame."""
     begins_first = counts_rows or isinstance(group.lower_bound, UnboundedPreceding)
     types = [field.type for field in row_type.fields]
     is_float = any(
@@ -236,7 +237,7 @@ def _aggregates(
 
 
 def _moving(aggregates: CompiledAggregates, rows: Sequence[Row], frames: Frames) -> list[tuple[Any, ...]]:
-    """Rows come into the accumulator once, and leave it once. The bounds of frames never go back."""
+    """Computes aggregates over frames whose bounds only advance: each row is accumulated once and retracted once."""
     acc = aggregates.create()
     first = last = 0
     before: tuple[int, int] | None = None
@@ -299,7 +300,7 @@ def _clamped(at: int, lower: Any, upper: Any, count: int) -> tuple[int, int]:
 
 
 def _ranges(values: Sequence[Any], lower: Side | None, upper: Side | None) -> Frames:
-    """As Flink walks through a partition, with what that makes of nulls: a row that is not yet within the upper bound holds up those behind it."""
+    """Computes RANGE frames as Flink does, including its treatment of nulls: a row that is not within the upper bound delays those behind it."""
     first = last = 0
     found = []
     for value in values:
@@ -317,7 +318,7 @@ def _ranges(values: Sequence[Any], lower: Side | None, upper: Side | None) -> Fr
 
 
 def _side(field: SortField, bound: WindowBound, offset: Any, scale: Any, is_lower: bool) -> Side:
-    """Distances are compared, not sums: so does Flink, and a value of floating point may differ in them."""
+    """Returns the comparison with a frame bound. As in Flink, distances are compared, not sums, which may differ for floats."""
     direction = 1 if field.is_ascending else -1
     if isinstance(bound, CurrentRow):
 
@@ -338,7 +339,7 @@ def _side(field: SortField, bound: WindowBound, offset: Any, scale: Any, is_lowe
 
 
 def _offset(spec: OverSpec, bound: WindowBound) -> int | float | Decimal | None:
-    """How far behind the current row a bound is, before it where negative; ``None``: at the end of the partition."""
+    """Returns the offset of a bound from the current row, negative before it; ``None``: the end of the partition."""
     match bound:
         case UnboundedPreceding() | UnboundedFollowing():
             return None
@@ -353,7 +354,7 @@ def _offset(spec: OverSpec, bound: WindowBound) -> int | float | Decimal | None:
 
 
 def _scale(type: LogicalType, where: str) -> Any:
-    """What a distance, in ms where it is one of time, is multiplied with to be one of values as rows hold them; ``float``: it becomes one."""
+    """Returns the factor that converts a distance (in ms for times) to values as rows hold them; ``float``: a conversion."""
     match type.root:
         case TypeRoot.FLOAT | TypeRoot.DOUBLE:
             return float

@@ -1,4 +1,4 @@
-"""The rows that an OVER aggregate takes, from the specification in a plan."""
+"""Interpretation of a streaming OVER aggregate's specification."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _OF_WHOLE_PARTITIONS: Final = ("$PERCENT_RANK$1", "$CUME_DIST$1", "$NTILE$1", "$
 
 
 def is_by_time(node: Over) -> bool:
-    """Whether the order of a streaming OVER is that of a time attribute: then a row is emitted once."""
+    """Returns whether a streaming OVER is ordered by a time attribute, so that each row is emitted once."""
     (group,) = node.over_spec.groups
     return node.output_type.fields[group.order_by.fields[0].index].type.kind is not TimeKind.REGULAR
 
 
 def over_row_type(spec: OverSpec, row_type: LogicalType) -> LogicalType:
-    """Returns the type of rows with the constants behind them."""
+    """Returns the row type with the constants appended."""
     constants = [Field(f"constant{i}", literal.type) for i, literal in enumerate(spec.constants)]
     return LogicalType(row_type.root, fields=(*row_type.fields, *constants))
 
@@ -47,14 +47,14 @@ def over_constants(spec: OverSpec) -> Row:
 
 
 def check_over_functions(group: OverGroup) -> None:
-    """Raises ``UnsupportedPlan``, in Flink's words, for functions that need rows behind the current one, which a stream does not have."""
+    """Raises ``UnsupportedPlan``, with Flink's message, for functions that need following rows, which a stream does not have."""
     for call in group.agg_calls:
         if call.function in _OF_WHOLE_PARTITIONS:
             raise UnsupportedPlan(f"{call.function.split('$')[1]} Function is not supported in stream mode")
 
 
 def over_preceding(spec: OverSpec) -> int | None:
-    """Returns how many rows, or ms, before the current row are taken; ``None``: all. Raises ``UnsupportedPlan`` for other windows than those that end
+    """Returns how many rows, or ms, before the current row a window includes; ``None``: all. Raises ``UnsupportedPlan`` for windows that do not end
     with the current row."""
     (group,) = spec.groups
     if any(not field.is_ascending for field in group.order_by.fields):

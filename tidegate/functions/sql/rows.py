@@ -1,4 +1,4 @@
-"""Rows as tuples of plain values, for operators that look at one row at a time.
+"""Rows as tuples of plain values, for operators that process one row at a time.
 
 Numbers, texts, bytes and decimals are Python's. Times, dates and durations are whole numbers in the unit of their column. Arrays are
 tuples, maps are tuples of pairs, rows are tuples: so every row can be a key of a dict.
@@ -15,11 +15,11 @@ from tidegate.functions.sql.changelog import INSERT, has_kinds
 
 Row: TypeAlias = tuple[Any, ...]
 Change: TypeAlias = tuple[int, Row]
-"""The kind of a row, and the row without it."""
+"""A row kind, and the row without it."""
 
 
 def changes_of(data: pa.RecordBatch) -> list[Change]:
-    """Returns the rows of a batch with their kinds, which are inserts where it has none."""
+    """Converts a batch to rows with their kinds, which are inserts where it has none."""
     columns = list(data.columns)
     kinds = columns.pop().to_pylist() if has_kinds(data.schema) else [INSERT] * data.num_rows
     rows = zip(*map(values_of, columns), strict=True) if columns else iter([()] * data.num_rows)
@@ -27,7 +27,7 @@ def changes_of(data: pa.RecordBatch) -> list[Change]:
 
 
 def batch_of(changes: Sequence[Change], schema: pa.Schema) -> pa.RecordBatch:
-    """Returns a batch of ``schema``; its kinds are left out where that has none."""
+    """Converts changes to a batch of ``schema``; kinds are dropped where that has none."""
     fields = list(schema)
     arrays = []
     if has_kinds(schema):
@@ -41,20 +41,20 @@ def batch_of(changes: Sequence[Change], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def values_of(column: pa.Array) -> list[Any]:
-    """Returns the values of a column as rows hold them."""
+    """Converts a column to values as rows hold them."""
     stored = _stored(column.type)
     values: list[Any] = (column if stored is None else column.view(stored)).to_pylist()
     return [_plain(value) for value in values] if pa.types.is_nested(column.type) else values
 
 
 def array_of_values(values: Sequence[Any], type: pa.DataType) -> pa.Array:
-    """Returns a column of values as rows hold them."""
+    """Converts values as rows hold them to a column."""
     stored = _stored(type)
     return pa.array(values, type) if stored is None else pa.array(values, stored).view(type)
 
 
 def _stored(type: pa.DataType) -> pa.DataType | None:
-    """The whole numbers that a type of time is stored as."""
+    """Returns the integer type that a type of time is stored as; ``None`` for other types."""
     if pa.types.is_temporal(type):
         return pa.int32() if type.bit_width == 32 else pa.int64()
     return None

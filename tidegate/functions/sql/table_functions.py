@@ -1,4 +1,4 @@
-"""Rows joined with what a built-in table function makes of them: UNNEST, with ordinality or not, and the repetition of rows in set operations."""
+"""Joins of rows with a built-in table function: UNNEST, with or without ordinality, and replication of rows in set operations."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ from tidegate.plan.expressions import Rex, RexCall, RexCorrelVariable, RexFieldA
 from tidegate.plan.logical_types import LogicalType
 
 Made: TypeAlias = tuple[npt.NDArray[np.int64], list[pa.Array]]
-"""The position of the row that each made row belongs to, in order, and the columns of the made rows."""
+"""The rows that a table function made: for each the position of its input row, ascending, and their columns."""
 
 
 class Correlate:
-    """``is_left``: a row for which nothing is made stays, with nulls. ``condition`` is of what is made. Compiled where it runs."""
+    """Joins rows with a table function. ``is_left``: a row without results is kept, with nulls. ``condition``: over the made rows. Compiled in the
+    subtask."""
 
     def __init__(
         self,
@@ -49,7 +50,7 @@ class Correlate:
         self.__init__(*arguments)  # type: ignore[misc]
 
     def compile(self) -> tuple[CompiledProjection, Callable[[list[pa.Array]], Made], CompiledFilter | None]:
-        """Raises ``UnsupportedPlan`` that names the function and its types."""
+        """Compiles the arguments and the condition. Raises ``UnsupportedPlan`` that names the function and its types."""
         if self._compiled is None:
             call, condition, input_type, output_type, _, time_zone = self._arguments
             function = _FUNCTIONS.get(call.function) if isinstance(call, RexCall) else None
@@ -91,7 +92,7 @@ class Correlate:
 
 
 def _of_input(rex: Rex) -> Rex:
-    """With fields of the correlated row as fields of the input."""
+    """Rewrites fields of the correlated row as fields of the input."""
     if isinstance(rex, RexFieldAccess) and isinstance(rex.expr, RexCorrelVariable):
         position = rex.expr.type.field_names.index(rex.name)
         return RexInputRef(position, rex.expr.type.fields[position].type)

@@ -1,4 +1,4 @@
-"""Windows of the local time of a session (Flink: ``TimeWindowUtil.java``).
+"""Time-zone shifts of windows, which follow the session's local time (Flink: ``TimeWindowUtil.java``).
 
 Windows of TIMESTAMP_LTZ and of processing time begin and end by the clock of the session's time zone: a day may have 23 hours. Local times are ms of the
 clock on the wall, as if it stood in UTC.
@@ -12,14 +12,14 @@ from tidegate.functions.sql.scalar.calendar import offset_at
 from tidegate.plan.logical_types import LogicalType, TypeRoot
 
 _HOUR_MS: Final = 3_600_000
-"""Flink moves by an hour to find out whether a local time is there twice, or not at all."""
+"""The step in which Flink looks for local times that occur twice, or not at all."""
 _DAY_S: Final = 86_400
-"""So far from a local time its zone is asked for the offsets before and after a change of the clock."""
+"""The distance at which the zone's offsets before and after a transition are looked up."""
 _UTC: Final = ("UTC", "Etc/UTC", "GMT", "Z")
 
 
 class TimeShift:
-    """``zone``: the name of a time zone; UTC shifts nothing."""
+    """Converts between moments and local times. ``zone``: the name of a time zone; UTC shifts nothing."""
 
     def __init__(self, zone: str = "UTC") -> None:
         self._zone: Final = zone
@@ -30,7 +30,7 @@ class TimeShift:
         return ms if self._is_utc else ms + offset_at(ms // 1000, self._zone) * 1000
 
     def moment(self, local_ms: int) -> int:
-        """Returns the moment of a local time: the first one where a clock was put back, an hour on where it was put forward."""
+        """Returns the moment of a local time: the first one where it occurs twice, an hour later where it does not exist."""
         if self._is_utc:
             return local_ms
         second, zone = local_ms // 1000, self._zone
@@ -41,8 +41,8 @@ class TimeShift:
         return local_ms - (after if is_after else before) * 1000
 
     def due(self, local_ms: int) -> int:
-        """Returns the moment when a window fires whose last ms has that local time: the last one where there are two, and the one when
-        the clock is put forward where there is none."""
+        """Returns the moment when a window fires whose last ms has that local time: the last one where it occurs twice, and the transition where it
+        does not exist."""
         moment = self.moment(local_ms)
         if self._is_utc:
             return moment
@@ -53,7 +53,7 @@ class TimeShift:
 
 
 def shift_of(time: LogicalType, zone: str) -> TimeShift:
-    """Returns the shift for windows of a time attribute; TIMESTAMP is local time as it is."""
+    """Returns the shift for windows of a time attribute; TIMESTAMP needs none."""
     return TimeShift(zone if time.root is TypeRoot.TIMESTAMP_LTZ else "UTC")
 
 

@@ -1,4 +1,4 @@
-"""Which windows of time a row belongs to, and rows with their windows."""
+"""Assignment of rows to time windows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Span: TypeAlias = tuple[int, int]
 
 
 def spans_of(window: Window | GroupWindow) -> Callable[[int], Sequence[Span]]:
-    """Returns what gives the windows of a time in ms; of sessions the window of one row alone. Not for windows of counts."""
+    """Returns the function that assigns a time in ms to windows; for sessions, to the window of that row alone. Not for count windows."""
     match window:
         case SessionWindow() | SessionGroupWindow():
             gap = duration_ms(window.gap)
@@ -45,7 +45,7 @@ def spans_of(window: Window | GroupWindow) -> Callable[[int], Sequence[Span]]:
 
 
 def rows_of(window: GroupWindow) -> tuple[int, int] | None:
-    """Returns how many rows a window of counts has, and how many are between the first ones of two windows; ``None``: it is a window of time."""
+    """Returns size and slide of a count window, in rows; ``None``: it is a time window."""
     if isinstance(window, SessionGroupWindow) or window.is_time_window:
         return None
     size = int(window.size)
@@ -53,7 +53,7 @@ def rows_of(window: GroupWindow) -> tuple[int, int] | None:
 
 
 def start_of(window: Window, end: int) -> int:
-    """Returns the start of the window that ends then. Raises ``UnsupportedPlan`` for sessions, whose length is not known."""
+    """Returns the start of the window that ends at ``end``. Raises ``UnsupportedPlan`` for sessions, whose length varies."""
     match window:
         case TumblingWindow() | HoppingWindow():
             return end - duration_ms(window.size)
@@ -65,7 +65,7 @@ def start_of(window: Window, end: int) -> int:
 
 
 def attached_spans(windowing: WindowAttachedWindowing) -> Callable[[Sequence[Any]], Sequence[Span]]:
-    """Returns what gives the window that a row has in its columns."""
+    """Returns the function that reads the window in a row's columns."""
     first, last, window = windowing.window_start, windowing.window_end, windowing.window
     if first >= 0:
         return lambda row: ((row[first], row[last]),)
@@ -74,13 +74,13 @@ def attached_spans(windowing: WindowAttachedWindowing) -> Callable[[Sequence[Any
 
 
 class WindowedRows:
-    """Rows once for each of their windows, with its start, end and last ms behind their columns. A row without a time is in none."""
+    """Emits each row once for each of its windows, with the window's start, end and last ms appended. A row without a time is dropped."""
 
     def __init__(self, window: Window, time: int, schema: pa.Schema, shift: TimeShift) -> None:
         self._window, self._time, self._schema, self._shift = window, time, schema, shift
 
     def __call__(self, batch: pa.RecordBatch, now_ms: int | None = None) -> pa.RecordBatch:
-        """``now_ms``: the time of all rows, where their windows are of processing time."""
+        """Emits the rows of a batch. ``now_ms``: the time of all rows, for windows of processing time."""
         spans, shift = spans_of(self._window), self._shift
         times = [now_ms] * batch.num_rows if now_ms is not None else _ms_of(batch.columns[self._time])
         found = [

@@ -1,5 +1,4 @@
-"""Assigners by time, and the global one: which windows a record belongs to
-(Flink: ``org.apache.flink.streaming.api.windowing.assigners``)."""
+"""Window assigners by time, and the global one (Flink: ``org.apache.flink.streaming.api.windowing.assigners``)."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ W = TypeVar("W")
 
 
 class AssignerScope(Protocol):
-    """What an assigner may use: the clock and the runtime context."""
+    """What an assigner can use: the clock and the runtime context."""
 
     def get_current_processing_time(self) -> int:
         """Returns the clock's time in milliseconds since the epoch."""
@@ -42,29 +41,29 @@ class WindowAssigner(ABC, Generic[T, W]):
 
     @abstractmethod
     def get_default_trigger(self, env: object = None) -> Trigger[Record, AssignedWindow]:
-        """Returns the trigger for windows that are given no other one."""
+        """Returns the trigger of windows for which none is set."""
 
     def get_window_serializer(self) -> TypeSerializer[AssignedWindow]:
-        """Returns how windows are written into state."""
+        """Returns the serializer of windows in state."""
         return PickledWindowSerializer()
 
     @abstractmethod
     def is_event_time(self) -> bool:
-        """Tells whether windows follow event time rather than the clock."""
+        """Returns whether windows follow event time rather than processing time."""
 
 
 class MergingWindowAssigner(WindowAssigner[T, W]):
-    """Its windows become one when ``merge_windows`` says so, for example when they touch."""
+    """An assigner whose windows can be merged, for example when they touch."""
 
     MergeCallback: TypeAlias = MergeReport
 
     @abstractmethod
     def merge_windows(self, windows: Iterable[W], callback: MergeReport) -> None:
-        """``callback.merge(these, into_this)`` for each set of windows that are to be one."""
+        """Merges windows: calls ``callback.merge(these, into_this)`` for each set of windows to merge."""
 
 
 class TimeWindowAssigner(WindowAssigner[T, TimeWindow]):
-    """Base of the assigners by time: the domain decides on the trigger."""
+    """The base of assigners by time: the time domain determines the trigger."""
 
     _is_event_time = True
 
@@ -78,7 +77,7 @@ class TimeWindowAssigner(WindowAssigner[T, TimeWindow]):
         return self._is_event_time
 
     def _moment(self, timestamp: int | None, context: AssignerScope) -> int:
-        """Event time of the record, or the clock's time."""
+        """Returns the event time of the record, or the clock's time."""
         if not self._is_event_time:
             return context.get_current_processing_time()
         if timestamp is None or timestamp == MIN_TIMESTAMP:
@@ -90,7 +89,7 @@ class TimeWindowAssigner(WindowAssigner[T, TimeWindow]):
 
 
 class _AlignedWindows(TimeWindowAssigner[T]):
-    """Windows of ``size_ms``, one each ``slide_ms``, shifted by ``offset_ms``: the same for all keys."""
+    """Assigns windows of ``size_ms`` that start every ``slide_ms``, shifted by ``offset_ms``, equal for all keys."""
 
     def __init__(self, size: Length, slide: Length, offset: Length) -> None:
         named = type(self).__name__
@@ -135,28 +134,28 @@ class _TumblingWindows(_AlignedWindows[T]):
 
 
 class TumblingEventTimeWindows(_TumblingWindows[T]):
-    """Windows of equal length without gaps or overlap, in event time (PyFlink: ``TumblingEventTimeWindows``)."""
+    """Tumbling windows in event time (PyFlink: ``TumblingEventTimeWindows``)."""
 
     @staticmethod
     def of(size: Length, offset: Length | None = None) -> TumblingEventTimeWindows[Record]:
-        """Creates windows of ``size``, which begin at the multiples of it plus ``offset``."""
+        """Creates windows of ``size``, which start at its multiples plus ``offset``."""
         return TumblingEventTimeWindows(size, offset or 0)
 
 
 class TumblingProcessingTimeWindows(_TumblingWindows[T]):
-    """Windows of equal length without gaps or overlap, by the clock (PyFlink: ``TumblingProcessingTimeWindows``)."""
+    """Tumbling windows in processing time (PyFlink: ``TumblingProcessingTimeWindows``)."""
 
     _is_event_time = False
 
     @staticmethod
     def of(size: Length, offset: Length | None = None) -> TumblingProcessingTimeWindows[Record]:
-        """Creates windows of ``size``, which begin at the multiples of it plus ``offset``."""
+        """Creates windows of ``size``, which start at its multiples plus ``offset``."""
         return TumblingProcessingTimeWindows(size, offset or 0)
 
 
 class SlidingEventTimeWindows(_AlignedWindows[T]):
-    """Windows of ``size`` that begin every ``slide``, in event time; each record is in ``size / slide`` of them
-    (PyFlink: ``SlidingEventTimeWindows``)."""
+    """Sliding windows of ``size`` that start every ``slide``, in event time; each record is in ``size / slide`` of them (PyFlink:
+    ``SlidingEventTimeWindows``)."""
 
     def __init__(self, size: Length, slide: Length, offset: Length = 0) -> None:
         super().__init__(size, slide, offset)
@@ -168,7 +167,7 @@ class SlidingEventTimeWindows(_AlignedWindows[T]):
 
 
 class SlidingProcessingTimeWindows(_AlignedWindows[T]):
-    """Windows of ``size`` that begin every ``slide``, by the clock (PyFlink: ``SlidingProcessingTimeWindows``)."""
+    """Sliding windows of ``size`` that start every ``slide``, in processing time (PyFlink: ``SlidingProcessingTimeWindows``)."""
 
     _is_event_time = False
 
@@ -182,8 +181,7 @@ class SlidingProcessingTimeWindows(_AlignedWindows[T]):
 
 
 class GlobalWindows(WindowAssigner[T, GlobalWindow]):
-    """Puts everything of a key into one window, which never ends. It needs a trigger, since its own never fires
-    (PyFlink: ``GlobalWindows``)."""
+    """Assigns all records of a key to one window, which never ends. It needs a trigger, since its own never fires (PyFlink: ``GlobalWindows``)."""
 
     def assign_windows(self, element: Record, timestamp: int, context: AssignerScope) -> list[GlobalWindow]:
         return [GlobalWindow.get()]

@@ -1,4 +1,4 @@
-"""Windows of so many records of a key (PyFlink: ``CountTumblingWindowAssigner``, ``CountSlidingWindowAssigner``).
+"""Windows of a number of records of a key (PyFlink: ``CountTumblingWindowAssigner``, ``CountSlidingWindowAssigner``).
 
 The assigner numbers the records of each key; how far it came is state of the key. A window that is full fires and is
 emptied; one that never fills never fires, as in Flink.
@@ -20,7 +20,7 @@ from tidegate.model.whole_numbers import whole_number
 
 
 class _CountWindows(WindowAssigner[T, CountWindow]):
-    """Windows of ``size`` records, one each ``slide`` records."""
+    """Assigns windows of ``size`` records that start every ``slide`` records."""
 
     def __init__(self, size: int, slide: int, state_name: str) -> None:
         named = type(self).__name__

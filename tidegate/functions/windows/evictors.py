@@ -24,7 +24,7 @@ from tidegate.records.time import to_millis
 
 @dataclass(frozen=True, slots=True)
 class TimestampedValue:
-    """A record of a window. ``timestamp`` is the smallest int64 for one that has none."""
+    """A record of a window. ``timestamp`` is the smallest int64 for a record without one."""
 
     value: Record
     timestamp: int
@@ -38,12 +38,12 @@ class TimestampedValue:
         return self.timestamp
 
     def has_timestamp(self) -> bool:
-        """Tells whether the record has event time."""
+        """Returns whether the record has event time."""
         return self.timestamp != MIN_TIMESTAMP
 
 
 class EvictorScope(Protocol):
-    """What an evictor may use: time and metrics."""
+    """What an evictor can use: time and metrics."""
 
     def get_current_processing_time(self) -> int:
         """Returns the clock's time in milliseconds since the epoch."""
@@ -56,8 +56,8 @@ class EvictorScope(Protocol):
 
 
 class Evictor(ABC):
-    """Removes records from a window when it fires (Flink: ``Evictor.java``). Both methods receive the window's records
-    in the order of their arrival, and delete from that list."""
+    """Removes records from a window when it fires (Flink: ``Evictor.java``). Both methods get the window's records in order of arrival, and delete from
+    that list."""
 
     EvictorContext: TypeAlias = EvictorScope
 

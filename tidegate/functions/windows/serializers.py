@@ -1,4 +1,4 @@
-"""Windows as bytes, as in PyFlink. State does not need them: there a window is columns (``docs/state-format.md``)."""
+"""Serializers of windows, as in PyFlink. State does not need them: there a window is columns (``docs/state-format.md``)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TWO_LONGS = struct.Struct(">qq")
 
 
 class TimeWindowSerializer(TypeSerializer[TimeWindow]):
-    """Start and end, 8 bytes each, the highest first."""
+    """Serializes start and end, 8 bytes each, big-endian."""
 
     def serialize(self, element: TimeWindow, stream: BytesIO) -> None:
         stream.write(_TWO_LONGS.pack(element.start, element.end))
@@ -25,7 +25,7 @@ class TimeWindowSerializer(TypeSerializer[TimeWindow]):
 
 
 class CountWindowSerializer(TypeSerializer[CountWindow]):
-    """The id, 8 bytes."""
+    """Serializes the id, 8 bytes, big-endian."""
 
     def serialize(self, element: CountWindow, stream: BytesIO) -> None:
         stream.write(_LONG.pack(element.id))
@@ -35,7 +35,7 @@ class CountWindowSerializer(TypeSerializer[CountWindow]):
 
 
 class GlobalWindowSerializer(TypeSerializer[GlobalWindow]):
-    """8 bytes of 0."""
+    """Serializes a global window as 8 zero bytes."""
 
     def serialize(self, element: GlobalWindow, stream: BytesIO) -> None:
         stream.write(bytes(8))
@@ -46,7 +46,7 @@ class GlobalWindowSerializer(TypeSerializer[GlobalWindow]):
 
 
 class PickledWindowSerializer(TypeSerializer[AssignedWindow]):
-    """Windows of an assigner that says nothing of its own."""
+    """Pickles windows, for assigners without a serializer of their own."""
 
     def serialize(self, element: Record, stream: BytesIO) -> None:
         pickle.dump(element, stream, protocol=5)

@@ -1,4 +1,4 @@
-"""Sessions: windows that grow with each record, and end when none came for the length of the gap.
+"""Session windows: they grow with each record, and end after a gap without records.
 
 Each record opens a window of its own, from its time to its time and the gap; windows of a key that overlap or touch are
 merged. (Flink: ``EventTimeSessionWindows.java``, ``DynamicEventTimeSessionWindows.java`` and their counterparts by the clock.)
@@ -20,7 +20,7 @@ from tidegate.records.time import to_millis
 
 
 class SessionWindowTimeGapExtractor(ABC):
-    """Says how long the gap behind a record may be (PyFlink: ``SessionWindowTimeGapExtractor``)."""
+    """Returns the gap after a record (PyFlink: ``SessionWindowTimeGapExtractor``)."""
 
     @abstractmethod
     def extract(self, element: Record) -> int:
@@ -72,8 +72,7 @@ class _DynamicGap(_Sessions[T]):
 
 
 class EventTimeSessionWindows(_FixedGap[T]):
-    """Sessions by event time: a window ends when no record came for the length of the gap (PyFlink:
-    ``EventTimeSessionWindows``)."""
+    """Session windows in event time: a window ends after a gap without records (PyFlink: ``EventTimeSessionWindows``)."""
 
     @staticmethod
     def with_gap(size: Length) -> EventTimeSessionWindows[Record]:
@@ -87,8 +86,7 @@ class EventTimeSessionWindows(_FixedGap[T]):
 
 
 class ProcessingTimeSessionWindows(_FixedGap[T]):
-    """Sessions by the clock: a window ends when no record came for the length of the gap (PyFlink:
-    ``ProcessingTimeSessionWindows``)."""
+    """Session windows in processing time: a window ends after a gap without records (PyFlink: ``ProcessingTimeSessionWindows``)."""
 
     _is_event_time = False
 
@@ -104,8 +102,7 @@ class ProcessingTimeSessionWindows(_FixedGap[T]):
 
 
 class DynamicEventTimeSessionWindows(_DynamicGap[T]):
-    """Sessions by event time, in which each record says how long the gap behind it may be (PyFlink:
-    ``DynamicEventTimeSessionWindows``)."""
+    """Session windows in event time, with a gap for each record (PyFlink: ``DynamicEventTimeSessionWindows``)."""
 
     @staticmethod
     def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicEventTimeSessionWindows[Record]:
@@ -114,8 +111,7 @@ class DynamicEventTimeSessionWindows(_DynamicGap[T]):
 
 
 class DynamicProcessingTimeSessionWindows(_DynamicGap[T]):
-    """Sessions by the clock, in which each record says how long the gap behind it may be (PyFlink:
-    ``DynamicProcessingTimeSessionWindows``)."""
+    """Session windows in processing time, with a gap for each record (PyFlink: ``DynamicProcessingTimeSessionWindows``)."""
 
     _is_event_time = False
 

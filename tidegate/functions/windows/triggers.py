@@ -1,4 +1,4 @@
-"""Triggers say when a window fires (Flink: ``org.apache.flink.streaming.api.windowing.triggers``).
+"""Triggers, which decide when a window fires (Flink: ``org.apache.flink.streaming.api.windowing.triggers``).
 
     record ─▶ on_element ─┐
     timer  ─▶ on_*_time  ─┴▶ CONTINUE │ FIRE (the function sees the window) │ PURGE (it is emptied) │ FIRE_AND_PURGE
@@ -31,8 +31,7 @@ Length = Time | Duration | int
 
 
 class TriggerResult(Enum):
-    """What a trigger decides: a pair of whether the window fires and whether it is emptied (PyFlink:
-    ``TriggerResult``)."""
+    """The decision of a trigger: whether the window fires and whether it is purged (PyFlink: ``TriggerResult``)."""
 
     CONTINUE = (False, False)
     FIRE_AND_PURGE = (True, True)
@@ -40,11 +39,11 @@ class TriggerResult(Enum):
     PURGE = (False, True)
 
     def is_fire(self) -> bool:
-        """Tells whether the window function is called."""
+        """Returns whether the window function is called."""
         return self.value[0]
 
     def is_purge(self) -> bool:
-        """Tells whether the window is emptied."""
+        """Returns whether the window is purged."""
         return self.value[1]
 
 
@@ -52,7 +51,7 @@ _CONTINUE, _FIRE = TriggerResult.CONTINUE, TriggerResult.FIRE
 
 
 class TriggerScope(Protocol):
-    """What a trigger may touch: time, timers of this key and window, and state."""
+    """What a trigger can use: time, timers and state of this key and window."""
 
     def get_current_processing_time(self) -> int:
         """Returns the clock's time in milliseconds since the epoch."""
@@ -64,27 +63,26 @@ class TriggerScope(Protocol):
         """Returns the operator's watermark in milliseconds since the epoch."""
 
     def register_processing_time_timer(self, time: int) -> None:
-        """Lets ``on_processing_time`` be called for this key and window when the clock reaches ``time``."""
+        """Registers a timer that calls ``on_processing_time`` for this key and window when the clock reaches ``time``."""
 
     def register_event_time_timer(self, time: int) -> None:
-        """Lets ``on_event_time`` be called for this key and window when the watermark reaches ``time``."""
+        """Registers a timer that calls ``on_event_time`` for this key and window when the watermark reaches ``time``."""
 
     def delete_processing_time_timer(self, time: int) -> None:
-        """Removes the timer of this key and window at ``time``, if there is one."""
+        """Deletes the timer of this key and window at ``time``, if there is one."""
 
     def delete_event_time_timer(self, time: int) -> None:
-        """Removes the timer of this key and window at ``time``, if there is one."""
+        """Deletes the timer of this key and window at ``time``, if there is one."""
 
     def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Record:
-        """Returns state of this key and window."""
+        """Returns the state of this key and window."""
 
 
 class MergeScope(TriggerScope, Protocol):
-    """What ``on_merge`` may use besides: merging the state of the old windows into the new one's."""
+    """What ``on_merge`` can use besides: merging the state of the old windows into that of the new one."""
 
     def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
-        """What the windows that became one kept in this state becomes state of the new one. For list, reducing and
-        aggregating state."""
+        """Merges the state of the merged windows into that of the new one. For list, reducing and aggregating state."""
 
 
 class Trigger(ABC, Generic[T, W]):
@@ -106,16 +104,16 @@ class Trigger(ABC, Generic[T, W]):
         """Decides what happens when a timer of event time fires."""
 
     def can_merge(self) -> bool:
-        """Tells whether it may be used with windows that merge; then ``on_merge`` has to be there."""
+        """Returns whether it can be used with merging windows; ``on_merge`` must then be implemented."""
         return False
 
     def on_merge(self, window: W, ctx: MergeScope) -> None:
-        """Windows became ``window``: register its timers and merge state. The old windows are cleared after that."""
+        """Handles the merge of windows to ``window``: registers its timers and merges state. The old windows are cleared afterwards."""
         raise InvalidJob(f"{type(self).__name__} says that it can merge, but has no on_merge")
 
     @abstractmethod
     def clear(self, window: W, ctx: TriggerScope) -> None:
-        """The window is gone: delete its timers and state."""
+        """Deletes the timers and state of a window that has ended."""
 
 
 class EventTimeTrigger(Trigger[T, TimeWindow]):
@@ -179,7 +177,7 @@ class ProcessingTimeTrigger(Trigger[T, TimeWindow]):
 
 
 class _ContinuousTrigger(Trigger[T, Window]):
-    """Fires again and again; the next time of a window is its state ``fire-time``."""
+    """Fires repeatedly; the next time of a window is in its state ``fire-time``."""
 
     def __init__(self, interval: Length) -> None:
         interval_ms = to_millis(interval, f"{type(self).__name__}: the interval in ms")
@@ -227,15 +225,14 @@ class _ContinuousTrigger(Trigger[T, Window]):
     def register_next_fire_timestamp(
         self, time: int, window: Window, ctx: TriggerScope, fire_timestamp_state: ReducingState[int]
     ) -> None:
-        """The trigger fires next an interval after ``time``, or at the window's end if that comes first: at once, if the end
-        is over."""
+        """Registers the next firing: an interval after ``time``, or at the window's end if that comes first (at once, if it has passed)."""
         at = min(time + self.interval, window.max_timestamp())
         fire_timestamp_state.add(at)
         self._register(ctx, at)
 
 
 class ContinuousEventTimeTrigger(_ContinuousTrigger[T]):
-    """Fires each time that the watermark has gone on by the interval, and at the end of the window."""
+    """Fires whenever the watermark has advanced by the interval, and at the end of the window."""
 
     @staticmethod
     def of(interval: Length) -> ContinuousEventTimeTrigger[Record]:
@@ -273,8 +270,8 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger[T]):
 
 
 class ContinuousProcessingTimeTrigger(_ContinuousTrigger[T]):
-    """Fires each time that the clock has gone on by the interval, and at the end of the window. What comes into a window of
-    event time whose end is over by the clock, as in a replay, fires at once; what came together may fire together.
+    """Fires whenever the clock has advanced by the interval, and at the end of the window. Records of an event-time window whose end has passed by the
+    clock, as in a replay, fire at once, possibly together.
 
     Flink's fires such a window again and again in PyFlink, and only once in Java, where what comes later is lost."""
 
@@ -291,7 +288,7 @@ class ContinuousProcessingTimeTrigger(_ContinuousTrigger[T]):
         return _FIRE if self._is_due(time, window, ctx) else _CONTINUE
 
     def on_event_time(self, time: int, window: Window, ctx: TriggerScope) -> TriggerResult:
-        """A window of event time goes with the watermark: what is due by the clock fires before, if its timer has not yet."""
+        """Fires before an event-time window ends if a processing-time firing is due whose timer has not fired yet."""
         at = ctx.get_partitioned_state(self.state_desc).get()
         if at is None or at > ctx.get_current_processing_time():
             return _CONTINUE
@@ -345,7 +342,7 @@ class CountTrigger(Trigger[T, Window]):
 
 
 class NeverTrigger(Trigger[T, Window]):
-    """Never fires: what global windows have when they are given no other trigger."""
+    """Never fires: the default trigger of global windows."""
 
     def on_element(self, element: Record, timestamp: int, window: Window, ctx: TriggerScope) -> TriggerResult:
         return _CONTINUE
@@ -357,14 +354,14 @@ class NeverTrigger(Trigger[T, Window]):
         return _CONTINUE
 
     def on_merge(self, window: Window, ctx: MergeScope) -> None:
-        """Nothing to merge."""
+        """Does nothing."""
 
     def clear(self, window: Window, ctx: TriggerScope) -> None:
-        """Nothing to clear."""
+        """Does nothing."""
 
 
 class PurgingTrigger(Trigger[T, Window]):
-    """Follows another trigger, and empties the window whenever that fires (PyFlink: ``PurgingTrigger``)."""
+    """Follows another trigger, and purges the window whenever that fires (PyFlink: ``PurgingTrigger``)."""
 
     def __init__(self, nested_trigger: Trigger[Record, AssignedWindow]) -> None:
         if not isinstance(nested_trigger, Trigger):

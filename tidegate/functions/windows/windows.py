@@ -1,4 +1,4 @@
-"""What a window is: an interval of time, a number of a group of records, or everything.
+"""Windows: an interval of time, a group of records by number, or everything.
 
 A window is a value: it is part of the name of state (the namespace) and of timers, so that two windows that are equal are
 one. Times are ms since the epoch.
@@ -22,19 +22,18 @@ class Window(ABC):
 
     @abstractmethod
     def max_timestamp(self) -> int:
-        """The largest timestamp that still belongs to it."""
+        """Returns the largest timestamp that belongs to the window."""
 
 
 class MergeReport(Protocol):
-    """Receives which windows become one."""
+    """Receives the windows that are merged."""
 
     def merge(self, to_be_merged: Iterable[AssignedWindow], merge_result: AssignedWindow) -> None:
-        """Reports that the windows ``to_be_merged`` become ``merge_result``."""
+        """Reports that the windows ``to_be_merged`` are merged to ``merge_result``."""
 
 
 class TimeWindow(tuple[int, int], Window):
-    """``start <= t < end``. A tuple, so that it is hashed and compared as fast as can be: each record does so several
-    times."""
+    """A time window, ``start <= t < end``. A tuple, so that hashing and comparing are fast: each record does both several times."""
 
     __slots__ = ()
 
@@ -46,19 +45,19 @@ class TimeWindow(tuple[int, int], Window):
 
     @property
     def start(self) -> int:
-        """The first millisecond that is in the window."""
+        """Returns the first millisecond in the window."""
         return self[0]
 
     @property
     def end(self) -> int:
-        """The first millisecond behind the window."""
+        """Returns the first millisecond after the window."""
         return self[1]
 
     def max_timestamp(self) -> int:
         return self[1] - 1
 
     def intersects(self, other: TimeWindow) -> bool:
-        """Tells whether they overlap or touch."""
+        """Returns whether the windows overlap or touch."""
         return self.start <= other.end and self.end >= other.start
 
     def cover(self, other: TimeWindow) -> TimeWindow:
@@ -70,12 +69,12 @@ class TimeWindow(tuple[int, int], Window):
 
     @staticmethod
     def get_window_start_with_offset(timestamp: int, offset: int, window_size: int) -> int:
-        """Start of the tumbling window that holds ``timestamp``, also before the epoch."""
+        """Returns the start of the tumbling window that contains ``timestamp``, also before the epoch."""
         return timestamp - (timestamp - offset) % window_size
 
     @staticmethod
     def merge_windows(windows: Iterable[TimeWindow], callback: MergeReport) -> None:
-        """Tells ``callback`` of each set of windows that overlap or touch, and of the window that covers them."""
+        """Reports to ``callback`` each set of windows that overlap or touch, with the window that covers them."""
         covered: TimeWindow | None = None
         together: set[TimeWindow] = set()
         for window in sorted(windows):
@@ -92,7 +91,7 @@ class TimeWindow(tuple[int, int], Window):
 
 @dataclass(frozen=True, slots=True)
 class CountWindow(Window):
-    """The ``id``-th group of records of a key, from 0."""
+    """The group of records of a key with the number ``id``, from 0."""
 
     id: int
 
@@ -102,11 +101,11 @@ class CountWindow(Window):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class GlobalWindow(Window):
-    """The one window that holds everything."""
+    """The single window that contains everything."""
 
     @staticmethod
     def get() -> GlobalWindow:
-        """Returns the one window there is."""
+        """Returns the single instance."""
         return _EVERYTHING
 
     def max_timestamp(self) -> int:

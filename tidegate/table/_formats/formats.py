@@ -272,7 +272,7 @@ class _Options:
         return text
 
     def delimiter(self) -> str:
-        """Returns the field delimiter; ``\t`` may be written as two characters, as in Flink."""
+        """Returns the field delimiter; ``\\t`` may be written as two characters, as in Flink."""
         text = self.text("field-delimiter", ",") or ""
         unescaped = codecs.decode(text, "unicode_escape") if text.startswith("\\") and text != "\\" else text
         if len(unescaped) != 1:

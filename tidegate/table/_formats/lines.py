@@ -40,7 +40,7 @@ def file_format(reading: Reading) -> FileFormat:
 
 @dataclass(frozen=True, kw_only=True)
 class LineTableFormat(LineFormat):
-    """Reads lines that end in ``\n`` or ``\r\n``, each decoded as a message."""
+    """Reads lines that end in ``\\n`` or ``\\r\\n``, each decoded as a message."""
 
     reading: Reading
 

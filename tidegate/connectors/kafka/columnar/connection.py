@@ -28,9 +28,9 @@ from tidegate.connectors.kafka.columnar.frames import take_over
 from tidegate.connectors.kafka.columnar.settings import connection_settings
 
 PIECE_BYTES = 1 << 20
-"""Bytes per call to a socket. Each call releases the GIL, and may wait long to get it back."""
+"""How many bytes one call to a socket transfers. Each call releases the GIL, and may wait long to get it back."""
 TURN_MS = 1_000
-"""Chosen, not measured: a turn returns sooner whenever anything has moved."""
+"""The longest wait of a turn, in ms; it returns sooner whenever anything has moved. Chosen, not measured."""
 
 for _room in ("kafka.net", "kafka.cluster", "kafka.protocol", "kafka.future"):
     if logging.getLogger(_room).level == logging.NOTSET:
@@ -48,7 +48,7 @@ class _Plain(KafkaTCPTransport):
         await super()._read_from_sock()
 
     def _sock_recv(self) -> tuple[memoryview, Exception | None]:
-        """Valid until the next call."""
+        """Receives some bytes; the returned view is valid until the next call."""
         size, error = _received(lambda: self._sock.recv_into(self._piece), (BlockingIOError, InterruptedError))
         return self._piece[:size], error
 
@@ -84,7 +84,7 @@ def _received(receive: Callable[[], int], soon: tuple[type[Exception], ...]) -> 
 
 
 class _Sockets(KafkaNetSocket):
-    """Those that do not come to be connected are closed, not left to the garbage collector."""
+    """The sockets of connections; those that fail to connect are closed at once, not by the garbage collector."""
 
     SCHEMES = ()
 
@@ -96,7 +96,7 @@ class _Sockets(KafkaNetSocket):
             raise
 
     async def connected(self, net: Any, node: Any, options: Any, timeout_at: float | None) -> Any:
-        """To the first address that answers."""
+        """Connects to the first address of a host that answers."""
         error: Exception = broken.KafkaConnectionError(f"{node.host} has no address")
         for address in self.dns_lookup(node.host, node.port, raise_error=True):
             try:
@@ -107,7 +107,7 @@ class _Sockets(KafkaNetSocket):
 
 
 class _Manager(KafkaConnectionManager):
-    """With our transports. This and what they override is no public border of kafka-python: its minor version is pinned."""
+    """A connection manager with our transports. What it overrides is not a public interface of kafka-python, whose minor version is pinned."""
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
         sock = await _Sockets().connected(self._net, node, self.config["socket_options"], timeout_at)
@@ -124,12 +124,12 @@ class _Manager(KafkaConnectionManager):
 
 
 class Connections:
-    """Connections to the brokers of one cluster, on which requests are sent and answers awaited by the calling thread."""
+    """Connections to the brokers of one cluster, on which the calling thread sends requests and awaits answers."""
 
     def __init__(
         self, servers: str, properties: Mapping[str, str], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Makes no connection yet. Raises ``ConfigurationError``."""
+        """Prepares the connections without connecting. Raises ``ConfigurationError``."""
         settings = connection_settings(properties, servers)
         note_protocol(servers, properties)
         # each turn of ours may decode megabytes
@@ -143,16 +143,16 @@ class Connections:
         self._net.close()
 
     def turn(self, wait_s: float = 0.0) -> None:
-        """Let what can move move: once, or after waiting until something can."""
+        """Polls the network once, waiting up to ``wait_s``."""
         self._net.poll(timeout_ms=wait_s * 1000)
 
     def flush(self) -> None:
-        """Bring what was sent to the sockets, as far as they take it, and look at what was closed meanwhile."""
+        """Writes queued requests to the sockets, as far as those take them, and notices closed connections."""
         for _ in range(3):  # a writer begins, waits for its socket, writes
             self.turn()
 
     def wait(self, is_done: Callable[[], bool], limit_s: float) -> bool:
-        """Tells whether it became so within the limit."""
+        """Polls the network until ``is_done`` returns true; returns whether it did within the limit."""
         gives_up_at = self._clock() + limit_s
         while not is_done():
             left = gives_up_at - self._clock()
@@ -162,22 +162,23 @@ class Connections:
         return True
 
     def bootstrap(self) -> Future:
-        """Begin to learn the cluster's brokers."""
+        """Starts to fetch the cluster's brokers."""
         return self._manager.bootstrap_async(timeout_ms=10_000)
 
     def connect(self, limit_s: float) -> None:
-        """Learn the cluster's brokers. Raises ``KafkaException``."""
+        """Connects and fetches the cluster's brokers. Raises ``KafkaException``."""
         self._answer(self._manager.bootstrap_async(timeout_ms=limit_s * 1000), limit_s)
 
     def is_paused(self, node: Any) -> bool:
-        """Tells whether the broker asked to be left alone for a while."""
+        """Returns whether the broker is throttling this client."""
         try:
             return bool(self._manager.get_connection(node).paused)
         except broken.KafkaError:
             return False
 
     def send(self, node: Any, request: Any, limit_s: float | None = None) -> Future:
-        """``node`` ``None``: any. It may fail at once. When the answer takes longer than ``limit_s``, the connection is closed."""
+        """Sends a request to a node; ``None``: any. The returned future may have failed already. When the answer takes longer than ``limit_s``, the
+        connection is closed."""
         limit_ms = None if limit_s is None else limit_s * 1000
         try:
             return self._manager.send(request, node, request_timeout_ms=limit_ms)
@@ -185,11 +186,11 @@ class Connections:
             return Future().failure(error)
 
     def ask(self, node: Any, request: Any, limit_s: float) -> Any:
-        """Raises ``KafkaException`` when no answer comes; an answer may still be a refusal."""
+        """Sends a request and returns its answer, which may be a refusal. Raises ``KafkaException`` when no answer comes."""
         return self._answer(self.send(node, request, limit_s), limit_s)
 
     def drop(self, node: Any) -> None:
-        """Close the connection to a broker that does not answer."""
+        """Closes the connection to a broker that does not answer."""
         self._manager.close(node)
 
     def metadata(self, topics: Iterable[str], may_create: bool) -> Future:
@@ -198,15 +199,15 @@ class Connections:
         return self.send(None, MetadataRequest(topics=wanted, allow_auto_topic_creation=may_create, max_version=12))
 
     def learn(self, metadata: Any) -> None:
-        """Where the brokers are."""
+        """Takes the addresses of the brokers from a metadata answer."""
         self._manager.cluster.update_metadata(metadata)
 
     def brokers(self) -> list[Any]:
-        """Returns the nodes that are known."""
+        """Returns the known nodes."""
         return [broker.node_id for broker in self._manager.cluster.brokers()]
 
     def coordinator(self, transactional_id: str, limit_s: float) -> Any:
-        """Returns the node that answers for a transactional id, by a connection of its own. Raises ``KafkaException``."""
+        """Returns the node that coordinates a transactional id, over a connection of its own. Raises ``KafkaException``."""
         kind = CoordinatorType.TRANSACTION
         answer = self.ask(
             None, FindCoordinatorRequest(key=transactional_id, key_type=kind, min_version=1, max_version=3), limit_s
@@ -224,14 +225,14 @@ class Connections:
 
 
 def refusal(code: int, *, abort: bool = False) -> Exception:
-    """What a broker answered, as ``KafkaException``. ``abort``: the transaction in which it happened must be aborted."""
+    """Makes a ``KafkaException`` from a broker's error code. ``abort``: the current transaction must be aborted."""
     kafka = library()
     made: Exception = kafka.KafkaException(kafka.KafkaError(code, None, False, is_soon(code), abort))
     return made
 
 
 def failure(error: BaseException, *, abort: bool = False) -> Exception:
-    """What happened to a request, as ``KafkaException``."""
+    """Makes a ``KafkaException`` from the failure of a request."""
     kafka = library()
     codes = kafka.KafkaError
     if isinstance(error, TimeoutError | broken.KafkaTimeoutError | broken.RequestTimedOutError):
@@ -249,6 +250,6 @@ def failure(error: BaseException, *, abort: bool = False) -> Exception:
 
 
 def is_soon(code: int) -> bool:
-    """Tells whether the broker may say otherwise in a moment, perhaps another broker."""
+    """Returns whether an error code is temporary: the same or another broker may accept the request soon."""
     kind = broken.for_code(code)
     return bool(kind.retriable or kind.invalid_metadata)

@@ -1,4 +1,4 @@
-"""The broker that keeps a transactional id: gives it to a producer, notes what a transaction touches, ends it.
+"""The client of the transaction coordinator: gives a transactional id to a producer, adds partitions to a transaction, ends it.
 
 The requests are of the transaction protocol's first version, in which an epoch changes by ``init`` alone. A coordinator that is
 coming up, or busy with the last transaction's end (common right after a commit), refuses: it is asked again, as Java's client
@@ -19,13 +19,13 @@ from tidegate.connectors.kafka.consumer_port import Place
 from tidegate.connectors.kafka.record_batches import Producer
 
 ASK_AGAIN_S = 0.005
-"""A commit's end takes some milliseconds in the broker; Java's client asks every 20 ms for it."""
+"""The pause before asking again, in seconds; a commit's end takes some milliseconds in the broker, and Java's client asks every 20 ms."""
 CONNECT_AGAIN_S = 0.1
-"""Kafka's default of ``retry.backoff.ms``."""
+"""The pause before connecting again, in seconds: Kafka's default of ``retry.backoff.ms``."""
 
 
 class PartitionRefused(Exception):
-    """A transaction may not touch a partition; ``error`` is a ``KafkaException``."""
+    """A partition cannot be part of the transaction; ``error`` is a ``KafkaException``."""
 
     def __init__(self, topic: str, error: Exception) -> None:
         super().__init__(topic)
@@ -34,7 +34,7 @@ class PartitionRefused(Exception):
 
 
 class Coordinator:
-    """Speaks with the broker that coordinates one transactional id."""
+    """Sends the requests of one transactional id to its coordinator."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Coordinator:
         timeout_ms: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``timeout_ms``: after which the broker aborts a transaction by itself."""
+        """Creates the client. ``timeout_ms``: after which the broker aborts a transaction by itself."""
         self._connections = connections
         self._id = transactional_id
         self._timeout_ms = timeout_ms
@@ -51,8 +51,7 @@ class Coordinator:
         self._node: Any = None
 
     def init(self, limit_s: float) -> Producer:
-        """Takes the id: its epoch is raised, so its former producer is fenced, and that one's transaction aborted.
-        Raises ``KafkaException``."""
+        """Takes the transactional id: its epoch is raised, which fences its former producer and aborts that one's transaction. Raises ``KafkaException``."""
 
         def request() -> Any:
             return InitProducerIdRequest(
@@ -67,8 +66,8 @@ class Coordinator:
         return Producer(answer.producer_id, answer.producer_epoch)
 
     def add(self, producer: Producer, places: Iterable[Place], limit_s: float, *, repeats_lost: bool = False) -> None:
-        """Notes partitions of the transaction; those that it has already change nothing. Raises ``PartitionRefused``, ``KafkaException``.
-        ``repeats_lost``: it is asked for again when the answer is lost."""
+        """Adds partitions to the transaction; adding one again does nothing. Raises ``PartitionRefused``, ``KafkaException``. ``repeats_lost``: the
+        request is repeated when its answer is lost."""
         topics: dict[str, list[int]] = {}
         for topic, partition in places:
             topics.setdefault(topic, []).append(partition)
@@ -86,8 +85,8 @@ class Coordinator:
         self._answer(request, _partitions_code, limit_s, repeats_lost=repeats_lost)
 
     def end(self, producer: Producer, limit_s: float, *, commits: bool, repeats_lost: bool = False) -> None:
-        """Ends the transaction. Raises ``KafkaException``; after a lost answer its outcome is unknown. ``repeats_lost``: it is asked
-        for again then, which is right where no other transaction has the same epoch."""
+        """Ends the transaction. Raises ``KafkaException``; after a lost answer its outcome is unknown. ``repeats_lost``: the request is repeated then,
+        which is right only where no other transaction has the same epoch."""
 
         def request() -> Any:
             return EndTxnRequest(
@@ -150,8 +149,7 @@ def _plain_code(answer: Any) -> int:
 
 
 def _partitions_code(answer: Any) -> int:
-    """Returns the code that the coordinator gives for all partitions; raises ``PartitionRefused`` for a code of one
-    partition."""
+    """Returns the coordinator's error code for all partitions; raises ``PartitionRefused`` for a code of one partition."""
     codes = library().KafkaError
     for topic in answer.results_by_topic_v3_and_below:
         for one in topic.results_by_partition:

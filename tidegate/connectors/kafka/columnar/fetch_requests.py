@@ -15,24 +15,23 @@ from tidegate.connectors.kafka.consumer_port import Place
 from tidegate.connectors.kafka.record_batches import Aborted
 
 FETCH_WAIT_MS = 100
-"""How long a broker may wait for records: as long as others wait for their turn at most."""
+"""How long a broker waits for records, in ms: the longest wait of other tasks of the fetching thread."""
 PARTITION_BYTES = 2 << 20
-"""Twice Kafka's ``max.partition.fetch.bytes``; chosen, not measured."""
+"""The most bytes of a partition in an answer: twice Kafka's ``max.partition.fetch.bytes``; chosen, not measured."""
 FETCH_BYTES = 8 << 20
-"""Bytes of one answer. As much is read ahead of each leader, and as much again is in the hands of a broker or on its
-way."""
+"""The most bytes of an answer. As much is read ahead of each leader, and as much again is at a broker or in transit."""
 
 _OLDEST_WITH_ISOLATION, _NEWEST_WITH_NAMES, _OLDEST_WITH_IDS = 4, 12, 13
 _NO_SESSION = {"session_id": 0, "session_epoch": -1}
 _BATCH = struct.Struct(">qi4xbi2xi")
-"""Base offset, length behind itself, (epoch of the leader), magic, CRC, (attributes), last offset's delta."""
+"""The head of a record batch: base offset, length behind itself, (epoch of the leader), magic, CRC, (attributes), last offset's delta."""
 _LENGTH_BEGINS_AT = 12
-"""The length counts what stands behind itself: base offset and length have 12 bytes."""
+"""How many bytes of a record batch its length does not count: base offset and length."""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """How much a broker may answer to a fetch, and how long it may wait for more (bytes, milliseconds)."""
+    """Limits of a fetch: how much a broker may answer, and how long it may wait for more (bytes, milliseconds)."""
 
     min_bytes: int
     wait_ms: int
@@ -52,14 +51,14 @@ class FetchLimits:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """About one partition. ``content`` holds whole record batches; the last may be cut off."""
+    """The answer for one partition. ``content`` holds whole record batches; the last may be cut off."""
 
     place: Place
     error_code: int
     content: bytes
     aborted: Sequence[Aborted]
     end: int = -1
-    """The offset behind the last record that is on all replicas."""
+    """The high watermark: the offset behind the last record that is on all replicas."""
 
 
 def fetch_request(
@@ -69,7 +68,7 @@ def fetch_request(
     *,
     committed_only: bool,
 ) -> Any:
-    """In the order of ``positions``: a broker fills its answer in that order. Topics are asked for by their ids where all are known, so
+    """Makes a fetch request in the order of ``positions``, in which a broker fills its answer. Topics are named by their ids where all are known, so
     that another topic of the same name does not answer."""
     topics: dict[str, list[Any]] = {}
     for (topic, partition), offset in positions.items():
@@ -102,7 +101,7 @@ def fetch_request(
 
 
 def answered(response: Any, named: Callable[[UUID], str]) -> list[Answered]:
-    """By partition; an error of the whole answer is one of each of its partitions. ``named``: the topic with an id."""
+    """Splits an answer by partition; an error of the whole answer becomes one of each partition. ``named``: returns the topic with an id."""
     return [
         Answered(
             (topic.topic or named(topic.topic_id), one.partition_index),
@@ -117,8 +116,8 @@ def answered(response: Any, named: Callable[[UUID], str]) -> list[Answered]:
 
 
 def end_of(content: bytes, from_offset: int) -> int | None:
-    """Returns the offset behind the last whole record batch, computed from the batches' heads alone; ``None`` when one
-    is in a format that is older than these (magic 0 and 1), of which only the length stands at the same place."""
+    """Returns the offset behind the last whole record batch, from the batches' heads alone; ``None`` when one has an older format (magic 0 or 1), which
+    shares only the place of the length."""
     at, size = 0, len(content)
     while at + _BATCH.size <= size:
         base, length, magic, _, last_delta = _BATCH.unpack_from(content, at)
@@ -132,7 +131,7 @@ def end_of(content: bytes, from_offset: int) -> int | None:
 
 
 def offsets_request(wanted: Mapping[Place, int], *, committed_only: bool) -> Any:
-    """For logical offsets: -2 the beginning of a partition, -1 its end."""
+    """Makes a request for logical offsets: -2 is the beginning of a partition, -1 its end."""
     kind = ListOffsetsRequest.ListOffsetsTopic
     topics: dict[str, list[Any]] = {}
     for (topic, partition), logical in wanted.items():

@@ -1,4 +1,4 @@
-"""Records of some partitions by column: fetches of our own, over kafka-python's connections.
+"""The consumer by column: fetches of our own, over kafka-python's connections.
 
     leader ◀── fetch ── positions                          one fetch is in the hands of each leader
       │                                                    the next one goes out before this answer is decoded:
@@ -41,9 +41,9 @@ from tidegate.connectors.kafka.record_batches import decode
 from tidegate.connectors.kafka.shared_client import SharedClient
 
 ANSWER_LIMIT_S = 30.0
-"""How long a broker may be waited for while it has a fetch; the time between polls does not count."""
+"""How long a broker may take to answer a fetch, in seconds; the time between polls does not count."""
 _NEVER_S = 24 * 3600.0
-"""Longer than any wait lasts."""
+"""A time longer than any wait, in seconds."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class _Found:
 
 
 class ColumnarConsumer(ConsumerPort):
-    """Consumes partitions by column. Records that it cannot read so are left to librdkafka's consumer."""
+    """Consumes partitions by column. Records in formats that it cannot decode are left to librdkafka's consumer."""
 
     tells_topic_ids = True
 
@@ -160,7 +160,7 @@ class ColumnarConsumer(ConsumerPort):
         return self._leaders.has_answer() or any(asked.future.is_done for asked in self._asked.values())
 
     def _answers(self) -> list[_Found]:
-        """Returns what all leaders have answered, and moves positions. Raises ``CorruptData``, ``ExternalError``."""
+        """Returns what all leaders have answered, and advances positions. Raises ``CorruptData``, ``ExternalError``."""
         found: list[_Found] = []
         for leader, asked in [(leader, asked) for leader, asked in self._asked.items() if asked.future.is_done]:
             del self._asked[leader]
@@ -183,7 +183,7 @@ class ColumnarConsumer(ConsumerPort):
                     self._at[place] = one.offset
 
     def _moved(self, one: Answered, begin: int) -> Sequence[_Found]:
-        """What is new of a partition, if it is still wanted from there."""
+        """Returns the new record batches of a partition's answer, if it is still wanted from that offset."""
         if self._at.get(one.place) != begin:
             return ()
         if one.error_code:
@@ -211,7 +211,7 @@ class ColumnarConsumer(ConsumerPort):
         self._leaders.doubt([place])
 
     def _decoded(self, found: list[_Found]) -> PollResult:
-        """Raises ``CorruptData``."""
+        """Decodes answers to records. Raises ``CorruptData``."""
         arrived = PollResult(ends=self._ends, topic_ids=self._leaders.new_topic_ids())
         self._ends = {}
         for one in found:

@@ -1,4 +1,4 @@
-"""Answers of a broker put together from what a socket gives, without the copies that kafka-python makes of them.
+"""Assembly of a broker's answers from socket reads, without the copies that kafka-python makes.
 
     pieces from the socket ─▶ length ─▶ one memory for each answer ─▶ decoded from there, by kafka-python
 
@@ -18,18 +18,17 @@ from tidegate.model.values import Committable
 
 _LENGTH_BYTES = 4
 _SMALL_BYTES = 16 << 10
-"""Answers that may be of any kind; larger ones are fetched records (or metadata)."""
+"""Answers up to this size may be of any kind; larger ones are fetched records (or metadata)."""
 
 
 def take_over(protocol: Any) -> None:
-    """Puts ``Frames`` in the place of the parser of a connection (``KafkaConnection``), which has read nothing yet."""
+    """Replaces the parser of a connection (``KafkaConnection``) by ``Frames``, before anything was read."""
     if not isinstance(protocol.parser, Frames):
         protocol.parser = Frames(protocol.parser)
 
 
 class Frames:
-    """Stands before a parser of kafka-python: copies each answer once, into the buffer that holds it whole, and lets the parser
-    decode it from there. Requests are the parser's own."""
+    """Wraps a parser of kafka-python: copies each answer once, into a buffer of its size, from which the parser decodes it. Requests are the parser's own."""
 
     def __init__(self, parser: KafkaProtocol) -> None:
         self._parser = parser
@@ -39,7 +38,7 @@ class Frames:
         self._received = 0
 
     def receive_bytes(self, data: bytes | memoryview) -> list[tuple[int, Committable]]:
-        """(correlation id, answer) of those that are complete. ``data`` may be changed afterwards.
+        """Takes bytes of a socket; returns (correlation id, answer) of the answers that are complete. ``data`` may be reused afterwards.
 
         Raises ``KafkaError`` for a length out of range, and for what is no answer to a request."""
         left = memoryview(data)
@@ -66,14 +65,14 @@ class Frames:
 
 
 def _small(content: memoryview) -> KafkaBytes:
-    """As kafka-python has it: some kinds of answers want it so."""
+    """Copies a small answer to kafka-python's own type, which some kinds of answers need."""
     found = KafkaBytes(len(content))
     found[:] = content
     return found
 
 
 class _Answer:
-    """What kafka-python reads an answer from: its header by small pieces, the rest as a view."""
+    """The stream from which kafka-python decodes an answer: the header in small pieces, the rest as a view."""
 
     def __init__(self, content: memoryview) -> None:
         self._content = content

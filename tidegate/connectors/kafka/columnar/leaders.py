@@ -1,5 +1,4 @@
-"""Knows which broker leads each partition: it asks any broker, and asks again when a leader answers that it does not
-lead."""
+"""The leaders of partitions: asks any broker, and again when a leader answers that it does not lead."""
 
 from __future__ import annotations
 
@@ -17,13 +16,13 @@ from tidegate.connectors.kafka.topic_ids import UNKNOWN, shown
 ASK_AGAIN_S = 0.1
 """Kafka's default of ``retry.backoff.ms``."""
 UNKNOWN_LIMIT_S = 30.0
-"""How long a topic may be unknown: what is being made, or comes up with a broker, is not known at once."""
+"""How many seconds a topic may be unknown: one that is being created, or whose broker is starting, is not known at once."""
 
 _LOG = logging.getLogger(__name__)
 
 
 class Leaders:
-    """Never waits: ``look`` moves things on. A cluster that does not answer is waited for, and logged once."""
+    """Keeps the leaders of partitions without blocking: ``look`` sends requests and takes answers. An unresponsive cluster is logged once."""
 
     def __init__(self, connections: Connections, servers: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._connections = connections
@@ -45,25 +44,26 @@ class Leaders:
         return None if place in self._doubted else self._nodes.get(place)
 
     def topic_id(self, topic: str) -> UUID | None:
-        """Returns the id of a topic, or ``None`` where a broker does not tell it."""
+        """Returns the id of a topic, or ``None`` where the broker does not provide it."""
         return self._topic_ids.get(topic)
 
     def topic_named(self, topic_id: UUID) -> str:
-        """Returns the name of a topic whose id was known once."""
+        """Returns the name of a topic by an id that was learned before."""
         return self._names[topic_id]
 
     def new_topic_ids(self) -> dict[str, str]:
-        """Returns the ids that were learned since the last call, as Kafka shows them."""
+        """Returns the ids of topics learned since the last call, in Kafka's text form."""
         found, self._new_ids = self._new_ids, {}
         return found
 
     def doubt(self, places: Iterable[Place]) -> None:
-        """Notes that a broker does not lead these, or did not answer; asks again after a moment."""
+        """Marks leaders as outdated, since they refused or did not answer; asks again after a moment."""
         self._doubted.update(places)
         self._ask_at = max(self._ask_at, self._clock() + ASK_AGAIN_S)
 
     def look(self, places: Mapping[Place, Any]) -> None:
-        """Find out what is missing of these. Raises ``ExternalError`` for topics that are not there or that may not be read."""
+        """Sends and takes metadata requests for partitions whose leader is missing. Raises ``ExternalError`` for topics that do not exist or may not be
+        read."""
         if self._future is not None:
             if not self._future.is_done:
                 return
@@ -77,7 +77,7 @@ class Leaders:
             self._future = self._connections.metadata(sorted(missing), may_create=False)
 
     def has_answer(self) -> bool:
-        """Tells whether ``look`` has something to take."""
+        """Returns whether an answer has arrived that ``look`` will take."""
         return self._future is not None and bool(self._future.is_done)
 
     def _take(self, future: Any) -> None:

@@ -1,4 +1,4 @@
-"""The partition of each key, as Kafka's Java producer chooses it: murmur2 of the key's bytes, by column."""
+"""The default partitioner of Kafka's Java producer: murmur2 of the keys' bytes, by column."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ def partitions(keys: pa.Array, count: int, sticky: int) -> npt.NDArray[np.int32]
 
 
 def _murmur2(data: npt.NDArray[np.uint8], at: Positions, lengths: Positions) -> Words:
-    """Hashes the bytes at these places, the longest first: so the rows that still have a word are always the first
-    ones."""
+    """Hashes the bytes at these places, longest first, so that the rows that still have a word are always the first ones."""
     order = np.argsort(-lengths, kind="stable")
     at, lengths = at[order], lengths[order]
     hashes = _SEED ^ lengths.astype(np.uint32)
@@ -58,7 +57,7 @@ def _murmur2(data: npt.NDArray[np.uint8], at: Positions, lengths: Positions) -> 
 
 
 def _add_rest(data: npt.NDArray[np.uint8], at: Positions, lengths: Positions, hashes: Words) -> None:
-    """The up to three bytes behind the last whole word."""
+    """Adds the up to three bytes behind the last whole word to the hashes."""
     for place in reversed(range(_WORD_BYTES - 1)):
         rows = np.flatnonzero(lengths > place)
         hashes[rows] ^= data[at[rows] + place].astype(np.uint32) << np.uint32(8 * place)

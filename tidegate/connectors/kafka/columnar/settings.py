@@ -1,4 +1,4 @@
-"""Properties of the Kafka client, as users give them (librdkafka's names), for the path that goes by column.
+"""The client properties (librdkafka's names) that the path by column supports.
 
 Each is one of: a setting of the connections (``KafkaConnectionManager``'s), one that the fetches or transactions look up
 themselves, or one of librdkafka's own queues and timers, which this path does not have. A property that is none of these, or
@@ -16,7 +16,7 @@ from tidegate.model.errors import ConfigurationError
 from tidegate.model.masking import SECRETS
 
 FRAME_BYTES = 256 << 20
-"""The largest answer that is taken: more than any fetch asks for, less than what a wrong peer could make us allocate."""
+"""The largest answer that is accepted, in bytes: more than any fetch asks for, less than what a faulty peer could make us allocate."""
 
 _LOG = logging.getLogger(__name__)
 _told: set[str] = set()
@@ -68,12 +68,12 @@ _WITHOUT_EFFECT = (
 
 
 def knows(properties: Mapping[str, str]) -> bool:
-    """Tells whether all that is asked for can be had by column."""
+    """Returns whether all properties are supported by column."""
     return _unknown(properties) is None
 
 
 def goes_by_column(properties: Mapping[str, str]) -> bool:
-    """Decides whether this path is taken; if not, logs why, once for each reason."""
+    """Returns whether the path by column is used; if not, logs why, once for each reason."""
     why = why_not_by_column(properties)
     if why is not None and why not in _told:
         _told.add(why)
@@ -82,7 +82,7 @@ def goes_by_column(properties: Mapping[str, str]) -> bool:
 
 
 def why_not_by_column(properties: Mapping[str, str]) -> str | None:
-    """Returns what stands against this path, if anything does."""
+    """Returns the reason why the path by column cannot be used; ``None``: it can."""
     unknown = _unknown(properties)
     if unknown is not None:
         return f"the property {unknown!r} is known to librdkafka only"
@@ -90,7 +90,7 @@ def why_not_by_column(properties: Mapping[str, str]) -> str | None:
 
 
 def connection_settings(properties: Mapping[str, str], servers: str) -> dict[str, Any]:
-    """For ``KafkaConnectionManager``. Raises ``ConfigurationError`` for certificates that cannot be read."""
+    """Converts properties to settings of ``KafkaConnectionManager``. Raises ``ConfigurationError`` for certificates that cannot be read."""
     SECRETS.learn(properties)
     found = {ours: read(str(properties[name])) for name, (ours, read) in _CONNECTIONS.items() if name in properties}
     settings = {
@@ -108,7 +108,7 @@ def connection_settings(properties: Mapping[str, str], servers: str) -> dict[str
 
 
 def number(properties: Mapping[str, str], default: int, *names: str) -> int:
-    """The first of the named properties that is given."""
+    """Returns the first of the named properties that is given, as a number."""
     return next((int(properties[name]) for name in names if name in properties), default)
 
 

@@ -1,5 +1,4 @@
-"""Knows how many partitions topics have and which brokers lead them, for producers; and chooses the partitions of
-records."""
+"""The partitions of topics and their leaders, for producers; and the partition of each record."""
 
 from __future__ import annotations
 
@@ -18,20 +17,20 @@ from tidegate.connectors.kafka.record_batches import cut
 ASK_AGAIN_S = 0.1
 """Kafka's default of ``retry.backoff.ms``."""
 MAX_AGE_S = 300.0
-"""After that partitions that were added are seen."""
+"""The age in seconds after which metadata is refreshed, so that added partitions are seen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """The leader of each partition of a topic, and when this was learned."""
+    """The leader of each partition of a topic, and when it was learned."""
 
     leaders: list[int]
-    """By partition; -1: none."""
+    """Leader node id by partition; -1 if there is none."""
     learned_at: float
 
 
 class Topics:
-    """Knows the partitions of topics and their leaders, and asks again when they may have changed."""
+    """Caches the leaders of topics' partitions, and asks again when they may have changed."""
 
     def __init__(self, connections: Connections, clock: Callable[[], float] = time.monotonic) -> None:
         self._connections = connections
@@ -39,7 +38,7 @@ class Topics:
         self._known: dict[str, Topic] = {}
 
     def leaders(self, topic: str, limit_s: float) -> list[int]:
-        """By partition. One that has none, or a topic that is just being made, is waited for. Raises ``KafkaException``."""
+        """Returns the leader by partition. Waits for missing leaders and for a topic that is being created. Raises ``KafkaException``."""
         known = self._known.get(topic)
         if known is None or self._clock() - known.learned_at > MAX_AGE_S:
             self._known[topic] = known = self._learn(topic, limit_s)
@@ -58,7 +57,8 @@ class Topics:
             self._connections.wait(lambda: False, ASK_AGAIN_S)
 
     def _asked(self, topic: str, limit_s: float, last: int) -> tuple[int, list[int]]:
-        """(error, leaders). ``last``: the error of the answer before, which stands when there is no other one in time."""
+        """Requests the metadata of a topic; returns an error code and the leaders. ``last``: the previous error code, which is raised when there is no
+        answer in time."""
         future = self._connections.metadata([topic], may_create=True)
         if not self._connections.wait(lambda: bool(future.is_done), limit_s):
             if last:
@@ -77,8 +77,8 @@ class Topics:
 
 
 def pieces(records: pa.RecordBatch, count: int, first: int, limit_bytes: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """(partition, records) in order, each for one record batch: those with a key where Java's client sends them; of those without
-    a piece to one partition, from ``first`` on, the next piece to the next one."""
+    """Yields (partition, records) in order, each for one record batch. Records with a key go where Java's client sends them; those without fill one
+    partition after the other, from ``first`` on."""
     keys = records.column("key")
     if count == 1 or keys.null_count == len(keys):
         yield from _cut(records, None if count > 1 else 0, count, first, limit_bytes)

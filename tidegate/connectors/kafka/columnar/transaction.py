@@ -1,4 +1,4 @@
-"""Publishes records by column in transactions: requests of our own, over kafka-python's connections.
+"""The transactional producer by column: requests of our own, over kafka-python's connections.
 
     init  ─▶ coordinator gives producer id and epoch
     send  ─▶ gathered until they are worth it ─▶ pieces of one partition each, as record batches ─▶ AddPartitionsToTxn for all that are
@@ -35,22 +35,22 @@ from tidegate.connectors.kafka.records import SCHEMA, by_topic, is_whole
 from tidegate.model.errors import InvalidJob
 
 ON_THEIR_WAY = 5
-"""Requests to one leader: a broker remembers so many batches of a producer in a partition."""
+"""How many requests to one leader may be in flight: a broker remembers so many batches of a producer in a partition."""
 ANSWER_LIMIT_S = 60.0
-"""Kafka's default of ``transaction.timeout.ms``: later the broker has aborted by itself."""
+"""How long records may take to be acknowledged, in seconds: Kafka's default of ``transaction.timeout.ms``, after which the broker aborts by itself."""
 METADATA_LIMIT_S = 30.0
-"""Chosen, not measured: a topic that is just being created is known by then."""
+"""How long metadata may take, in seconds. Chosen, not measured: a topic that is just being created is known by then."""
 GATHER_BYTES = 1 << 18
-"""Chosen, not measured: so many are worth their requests, and few enough to be sent at a barrier."""
+"""How many bytes are buffered before they are sent. Chosen, not measured: enough to be worth a request, few enough to be sent at a barrier."""
 GATHER_S = 0.1
-"""Chosen, not measured: fewer leave ten times a second, so that a barrier does not find all of them unsent."""
+"""How many seconds records are buffered. Chosen, not measured: so a barrier does not find all of them unsent."""
 ACKNOWLEDGE_MS = 30_000
-"""Kafka's default of ``request.timeout.ms``."""
+"""The timeout that produce requests name, in ms: Kafka's default of ``request.timeout.ms``."""
 
 
 @dataclass(slots=True)
 class _Request:
-    """Batches for one leader, at most one of a partition: (batch, count of its records)."""
+    """A produce request to one leader, with at most one batch for each partition: (batch, count of its records)."""
 
     batches: dict[Place, tuple[Any, int]] = field(default_factory=dict)
     size_bytes: int = 0
@@ -58,7 +58,7 @@ class _Request:
 
 
 class ColumnarProducer(TransactionalProducer):
-    """Publishes records by column under a transactional id."""
+    """Writes records by column in transactions of one transactional id."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class ColumnarProducer(TransactionalProducer):
         self.take(self._id, limit_s)
 
     def take(self, transactional_id: str, limit_s: float) -> Producer:
-        """Goes on under this id, when the transaction before is over; every epoch counts its records from 0."""
+        """Switches to another transactional id after the last transaction has ended; every epoch numbers its records from 0."""
         if not self._is_connected:
             self._connections.connect(limit_s)
             self._is_connected = True
@@ -119,7 +119,7 @@ class ColumnarProducer(TransactionalProducer):
         self._gathered, self._gathered_bytes = [], 0
 
     def send(self, records: pa.RecordBatch) -> None:
-        """Raises ``KafkaException``, and ``InvalidJob`` for records that are not sent by column."""
+        """Adds records to the transaction. Raises ``KafkaException``, and ``InvalidJob`` for records that cannot be sent by column."""
         if is_whole(records):
             raise InvalidJob(
                 "the checkpoint holds records with headers or chosen partitions, which this sink does not write: restore it into a table that "
@@ -131,20 +131,20 @@ class ColumnarProducer(TransactionalProducer):
             self._deal()
 
     def mark(self, topic: str, markers: Mapping[str, str]) -> None:
-        """Raises ``KafkaException``."""
+        """Adds markers to the transaction. Raises ``KafkaException``."""
         columns = [[topic] * len(markers), list(markers), list(markers.values()), [None] * len(markers)]
         arrays = [pa.array(column, one.type) for column, one in zip(columns, SCHEMA, strict=True)]
         self.send(pa.RecordBatch.from_arrays(arrays, schema=SCHEMA))
 
     def push(self) -> None:
-        """Sends what waits for more, without waiting for the answers, ten times a second at most: what comes meanwhile is gathered, whose readers
-        wait for the commit. Raises ``KafkaException``."""
+        """Sends buffered records without waiting for acknowledgements, at most ten times a second; others stay buffered, since readers wait for the
+        commit anyway. Raises ``KafkaException``."""
         if self._gathered and self._monotonic() - self._dealt_at >= GATHER_S:
             self._deal()
         self._send_waiting()
 
     def flush(self, limit_s: float) -> None:
-        """Raises ``KafkaException``."""
+        """Sends everything and waits for acknowledgements. Raises ``KafkaException``."""
         self._deal()
         self._send_waiting()
         gives_up_at = time.monotonic() + limit_s
@@ -152,8 +152,8 @@ class ColumnarProducer(TransactionalProducer):
             self._acknowledged(leader, 0, gives_up_at - time.monotonic())
 
     def prepare(self, limit_s: float) -> None:
-        """Brings everything to the broker and asks the coordinator whether the transaction is still this producer's: one that timed
-        out after its last record was acknowledged would be voted for, and lost. Raises ``KafkaException``."""
+        """Sends everything and checks that the coordinator still has the transaction open for this producer; one that timed out meanwhile would
+        otherwise be committed to in a checkpoint, and lost. Raises ``KafkaException``."""
         gives_up_at = time.monotonic() + limit_s
         self.flush(limit_s)
         assert self._producer is not None
@@ -164,7 +164,7 @@ class ColumnarProducer(TransactionalProducer):
             raise refused.error from None
 
     def commit(self, limit_s: float) -> None:
-        """Raises ``KafkaException``."""
+        """Commits the transaction. Raises ``KafkaException``."""
         gives_up_at = time.monotonic() + limit_s
         self.flush(limit_s)
         assert self._producer is not None
@@ -173,8 +173,8 @@ class ColumnarProducer(TransactionalProducer):
         self._is_open = False
 
     def commit_prepared(self, limit_s: float) -> None:
-        """Commits what ``prepare`` brought to the broker. The transaction's epoch is its own, so the commit is asked for again when
-        its answer is lost. Raises ``KafkaException``."""
+        """Commits a transaction that ``prepare`` completed. Its epoch is unique to it, so the commit is repeated when its answer is lost. Raises
+        ``KafkaException``."""
         assert self._producer is not None
         self._coordinator.end(self._producer, limit_s, commits=True, repeats_lost=True)
         self._is_open = False
@@ -184,7 +184,7 @@ class ColumnarProducer(TransactionalProducer):
             self.abort()
 
     def abort(self) -> None:
-        """Aborts, unless records may still be on their way."""
+        """Aborts the transaction, unless records may still be in transit."""
         if self._producer is None or not self._touched:
             return
         gives_up_at = time.monotonic() + ABORT_TIMEOUT_S
@@ -203,7 +203,7 @@ class ColumnarProducer(TransactionalProducer):
         self._connections.close()
 
     def _deal(self) -> None:
-        """Brings what was gathered to the requests for its partitions, which are sent when they are full."""
+        """Distributes buffered records to requests by partition, and sends full requests."""
         gathered, self._gathered, self._gathered_bytes = self._gathered, [], 0
         self._dealt_at = self._monotonic()
         if not gathered:
@@ -223,7 +223,7 @@ class ColumnarProducer(TransactionalProducer):
             self._put(leaders[partition], (topic, partition), piece)
 
     def _touch(self) -> None:
-        """Tell the coordinator of the partitions that anything waits for, all at once: small transactions ask him once."""
+        """Adds all partitions with waiting records to the transaction in one request to the coordinator."""
         fresh = sorted({place for waiting in self._waiting.values() for place in waiting.batches} - self._touched)
         if not fresh:
             return
@@ -236,7 +236,7 @@ class ColumnarProducer(TransactionalProducer):
             raise refused.error from None
 
     def _put(self, leader: int, place: Place, piece: pa.RecordBatch) -> None:
-        """Encodes a piece; when one request has no room for it, sends what waits first."""
+        """Encodes records into a request; if it is full, sends it first."""
         assert self._producer is not None
         stamps = piece.column("timestamp")
         times = pc.if_else(pc.greater(stamps, 0), stamps, None)  # as librdkafka: what is not after 1970 is now
@@ -261,7 +261,7 @@ class ColumnarProducer(TransactionalProducer):
         waiting.size_bytes += len(batch)
 
     def _send_request(self, leader: int) -> None:
-        """Send what waits for a leader, as soon as he has few enough of ours."""
+        """Sends the waiting request of a leader, once few enough are in flight."""
         self._touch()
         request = self._waiting.pop(leader)
         self._acknowledged(leader, ON_THEIR_WAY - 1, ANSWER_LIMIT_S)
@@ -285,7 +285,7 @@ class ColumnarProducer(TransactionalProducer):
         )
 
     def _acknowledged(self, leader: int, most: int, limit_s: float) -> None:
-        """Wait until no more than ``most`` requests are without answer; look at all answers. Raises ``KafkaException``."""
+        """Waits until at most ``most`` requests to a leader are in flight, and checks all answers. Raises ``KafkaException``."""
         sent = self._sent.get(leader, [])
 
         def few() -> bool:
@@ -317,7 +317,7 @@ class ColumnarProducer(TransactionalProducer):
 
     @contextlib.contextmanager
     def _telling(self, topic: str) -> Iterator[None]:
-        """Names the topic in errors that say that nothing can be written to it."""
+        """Adds the topic's name to errors that say that it cannot be written."""
         try:
             yield
         except library().KafkaException as error:

@@ -1,4 +1,4 @@
-"""Which transactions are open in a cluster, by their transactional ids: each coordinator is asked for its own."""
+"""Open transactions of a cluster by transactional id: each coordinator is asked for its own."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from tidegate.connectors.kafka.columnar.connection import Connections, refusal
 from tidegate.connectors.kafka.record_batches import Producer
 
 ONGOING = "Ongoing"
-"""The broker's word for a transaction that is neither being committed nor being aborted."""
+"""The broker's state of a transaction that is neither being committed nor aborted."""
 COMMITTED = ("PrepareCommit", "CompleteCommit")
-"""Its words for one that is committed: the decision is durable with the first."""
+"""The broker's states of a committed transaction: the decision is durable with the first."""
 ASK_AGAIN_S = 0.1
 """Kafka's default of ``retry.backoff.ms``."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionList:
-    """``connections`` are connected. Raises ``KafkaException`` everywhere."""
+    """Lists transactions over connected ``connections``. Every method raises ``KafkaException``."""
 
     connections: Connections
     limit_s: float
     clock: Callable[[], float] = time.monotonic
 
     def open_ids(self, prefix: str) -> list[str]:
-        """Returns the ids that begin so and have an open transaction, in order."""
+        """Returns the transactional ids with this prefix that have an open transaction, in order."""
         return self.ids(prefix, [ONGOING])
 
     def ids(self, prefix: str, states: Sequence[str]) -> list[str]:
-        """Returns the ids that begin so and are in one of the broker's states, in order."""
+        """Returns the transactional ids with this prefix in one of the broker's states, in order."""
         found: set[str] = set()
         for node in self.connections.brokers():
             request = ListTransactionsRequest(state_filters=list(states), producer_id_filters=[], max_version=0)
@@ -43,7 +43,7 @@ class TransactionList:
         return sorted(one for one in found if one.startswith(prefix))
 
     def described(self, transactional_ids: Collection[str]) -> dict[str, tuple[Producer, str]]:
-        """Returns the last producer of each id that is known, and the state of its transaction."""
+        """Returns the last producer and the transaction's state of each known transactional id."""
         found = {}
         for one in transactional_ids:
             node = self.connections.coordinator(one, self.limit_s)
@@ -55,7 +55,7 @@ class TransactionList:
         return found
 
     def _asked(self, node: Any, request: Any, code_of: Callable[[Any], int]) -> Any:
-        """A coordinator that is coming up is asked again."""
+        """Sends a request; repeats it while the coordinator is starting."""
         codes = library().KafkaError
         gives_up_at = self.clock() + self.limit_s
         while True:

@@ -17,7 +17,7 @@ from tidegate.connectors.kafka.open_transactions.prepared import ProducerIdentit
 
 
 class NotOpen(Exception):
-    """The transaction is over: committed, aborted, timed out, or its id has been taken since."""
+    """The transaction is not open: it was committed, aborted or timed out, or its id was taken by another producer."""
 
 
 class TransactionProducer(ABC):
@@ -25,23 +25,23 @@ class TransactionProducer(ABC):
 
     @abstractmethod
     def begin(self, transactional_id: str) -> ProducerIdentity:
-        """Takes the id: its former producer is fenced, and that one's transaction aborted."""
+        """Begins a transaction under the id; its former producer is fenced, and that one's transaction aborted."""
 
     @abstractmethod
     def send(self, records: pa.RecordBatch) -> None:
-        """With the columns of ``records.SCHEMA``. They are on their way when it returns. Raises ``NotOpen``."""
+        """Sends records with the columns of ``records.SCHEMA``; they are in transit when it returns. Raises ``NotOpen``."""
 
     @abstractmethod
     def prepare(self) -> None:
-        """Returns when the broker has acknowledged everything, and said that the transaction is open. Raises ``NotOpen``."""
+        """Waits until the broker has acknowledged everything and confirmed that the transaction is open. Raises ``NotOpen``."""
 
     @abstractmethod
     def commit(self) -> None:
-        """May be repeated. Raises ``NotOpen``."""
+        """Commits the transaction. May be repeated. Raises ``NotOpen``."""
 
     @abstractmethod
     def abort(self) -> None:
-        """As far as it can be done: what stays open is listed by the next attempt, or times out."""
+        """Aborts the transaction if possible: one that stays open is listed by the next attempt, or times out."""
 
     @abstractmethod
     def close(self) -> None:
@@ -49,11 +49,11 @@ class TransactionProducer(ABC):
 
 
 class TransactionBroker(ABC):
-    """A Kafka cluster."""
+    """The transactions of a Kafka cluster."""
 
     @abstractmethod
     def producer(self) -> TransactionProducer:
-        """Returns a new one."""
+        """Returns a new producer."""
 
     @abstractmethod
     def commit(self, transactional_id: str, identity: ProducerIdentity) -> None:
@@ -61,19 +61,19 @@ class TransactionBroker(ABC):
 
     @abstractmethod
     def open_ids(self, prefix: str) -> list[str]:
-        """Returns the transactional ids that begin so and have an open transaction."""
+        """Returns the transactional ids with this prefix that have an open transaction."""
 
     @abstractmethod
     def abort(self, transactional_id: str) -> None:
-        """Takes the id and leaves it, which aborts its transaction and fences its producer."""
+        """Takes the id, which aborts its transaction and fences its producer."""
 
     @abstractmethod
     def note(self, topic: str, key: str, says: str) -> None:
-        """Writes a note, in no transaction; it is durable when this returns."""
+        """Writes a note outside of transactions; it is durable when this returns."""
 
     @abstractmethod
     def notes(self, topic: str, keys: Collection[str], since_ms: int) -> dict[str, str]:
-        """Returns those of these notes that are there, and what they say."""
+        """Returns the notes with these keys that exist, with their values."""
 
     @abstractmethod
     def close(self) -> None:

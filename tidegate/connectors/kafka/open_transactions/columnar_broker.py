@@ -1,4 +1,4 @@
-"""The port by column: ``ColumnarProducer`` writes, and a coordinator's ``EndTxn`` commits what another process wrote."""
+"""The transaction port by column: ``ColumnarProducer`` writes, and a coordinator's ``EndTxn`` commits what another process wrote."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tidegate.model.errors import ExternalError, InvalidJob
 
 
 class ColumnarTransactionProducer(TransactionProducer):
-    """One client, with connections of its own."""
+    """A producer with connections of its own."""
 
     def __init__(self, servers: str, properties: Mapping[str, str], limit: BatchLimit) -> None:
         self._servers = servers
@@ -74,7 +74,7 @@ class ColumnarTransactionProducer(TransactionProducer):
 
     @contextlib.contextmanager
     def _writing(self, doing: str) -> Iterator[None]:
-        """Names the topic whose record was refused."""
+        """Adds the topic to errors of refused records."""
         kafka = library()
         try:
             yield
@@ -87,7 +87,7 @@ class ColumnarTransactionProducer(TransactionProducer):
 
 
 class ColumnarTransactionBroker(TransactionBroker):
-    """Connects when it is first asked."""
+    """A broker client that connects at the first request."""
 
     def __init__(self, servers: str, properties: Mapping[str, str], timeout_ms: int) -> None:
         self._servers = servers
@@ -111,7 +111,7 @@ class ColumnarTransactionBroker(TransactionBroker):
             return TransactionList(connections, INIT_TIMEOUT_S).open_ids(prefix)
 
     def described(self, transactional_ids: Collection[str]) -> dict[str, tuple[ProducerIdentity, str]]:
-        """Returns the last producer of each id that the broker knows, and the state of its transaction, in the broker's words."""
+        """Returns the last producer and the transaction's state, in the broker's words, of each known transactional id."""
         with self._asking("describe transactions") as connections:
             found = TransactionList(connections, INIT_TIMEOUT_S).described(transactional_ids)
         return {one: (ProducerIdentity(producer.id, producer.epoch), state) for one, (producer, state) in found.items()}
@@ -138,7 +138,7 @@ class ColumnarTransactionBroker(TransactionBroker):
 
     @contextlib.contextmanager
     def _asking(self, doing: str, *, is_ours: bool = True) -> Iterator[Connections]:
-        """After an error the connections are made anew."""
+        """Yields the connections for a request; closes them after an error, so that the next one reconnects."""
         try:
             with _telling(doing, self._servers, is_ours=is_ours):
                 if self._connections is None:
@@ -152,7 +152,7 @@ class ColumnarTransactionBroker(TransactionBroker):
 
 @contextlib.contextmanager
 def _telling(doing: str, servers: str, *, is_ours: bool = True) -> Iterator[None]:
-    """Types errors. ``is_ours``: the broker may answer that the transaction is over."""
+    """Converts exceptions to typed errors. ``is_ours``: the broker may answer that the transaction is not open."""
     kafka = library()
     try:
         yield
@@ -177,5 +177,5 @@ def _is_over(error: object) -> bool:
 
 
 def _external(error: ExternalError | InvalidJob) -> ExternalError:
-    """To be tried again, whatever it was."""
+    """Converts an error to one that is retried."""
     return error if isinstance(error, ExternalError) else ExternalError(error.message)

@@ -1,4 +1,4 @@
-"""The second phase: what is prepared is committed by id and epoch, in this process or in another.
+"""The second phase of the commit: commits prepared transactions by id and epoch, in this process or in another.
 
 A sink may have been of the other mode when its checkpoint was taken, so both kinds of committables are known to both: each is
 committed by the committer of its kind.
@@ -16,7 +16,7 @@ from tidegate.model.values import Committable
 
 
 class TransactionCommitter(Committer):
-    """Commits transactions that are prepared."""
+    """Commits prepared transactions."""
 
     def __init__(self, session: TransactionSession) -> None:
         self._session = session
@@ -33,14 +33,14 @@ class TransactionCommitter(Committer):
 
 
 class KafkaCommitter(Committer):
-    """``transactions``, ``epochs``: make the committer of a kind when it is first needed."""
+    """Commits both kinds of committables. ``transactions``, ``epochs``: make the committer of a kind when it is first needed."""
 
     def __init__(self, transactions: Callable[[], Committer], epochs: Callable[[], Committer]) -> None:
         self._make = {True: transactions, False: epochs}
         self._made: dict[bool, Committer] = {}
 
     def prepare(self, *, is_transaction: bool) -> None:
-        """Make the committer of the sink's own kind: the broker needs a moment for it."""
+        """Makes the committer of the sink's own kind in advance, since the broker takes a moment for it."""
         self._of(is_transaction)
 
     def commit(self, committables: Sequence[Committable]) -> None:

@@ -1,4 +1,4 @@
-"""How long a transaction has to stay open at the least. No I/O.
+"""How long a transaction must be able to stay open. No I/O.
 
 opened ── interval ──▶ prepared ── the process dies ── noticed ── pause before the restart ──▶ committed by its successor
 """
@@ -16,18 +16,18 @@ from tidegate.model.options import (
 )
 
 OPEN_TIMEOUT_MS = 900_000
-"""The sink's own default of ``transaction.timeout.ms``: the most that a broker allows by default (``transaction.max.timeout.ms``)."""
+"""The sink's default of ``transaction.timeout.ms``: the most that a broker allows by default (``transaction.max.timeout.ms``)."""
 
 
 def least_timeout_ms(configuration: Configuration) -> int:
-    """Returns how long a transaction may have to wait for its commit: until the next checkpoint, and over one restart."""
+    """Returns how long a transaction may wait for its commit, in ms: until the next checkpoint, and over one restart."""
     interval_ms = configuration.get(CheckpointingOptions.INTERVAL) or 0
     pause_ms = max(interval_ms, configuration.get(CheckpointingOptions.MIN_PAUSE))
     return pause_ms + configuration.get(HeartbeatOptions.TIMEOUT) + _longest_delay_ms(configuration)
 
 
 def check_deadline(timeout_ms: int, configuration: Configuration) -> None:
-    """Raises ``InvalidJob`` when a transaction would time out while its job restarts: the broker would abort what a checkpoint holds."""
+    """Raises ``InvalidJob`` when a transaction would time out while its job restarts: the broker would abort records that a checkpoint contains."""
     least_ms = least_timeout_ms(configuration)
     if timeout_ms > least_ms:
         return

@@ -1,4 +1,4 @@
-"""How transactions are named, which numbers are free, and which subtask aborts a transaction that is never committed. No I/O.
+"""Names of transactions, their free numbers, and which subtask aborts a transaction that will not be committed. No I/O.
 
     transactional id   <prefix>-<mark of the operator>-<branch>-<subtask>-<number>
 
@@ -21,17 +21,17 @@ _BUNDLE = "kafka-transactions"
 
 
 class TransactionNamingStrategy(Enum):
-    """How the transactions of a sink that keeps them open are numbered (Flink: ``TransactionNamingStrategy``)."""
+    """How transactions that are kept open are numbered (Flink: ``TransactionNamingStrategy``)."""
 
     INCREMENTING = "incrementing"
-    """An id for each checkpoint. The broker remembers each for a week (``transactional.id.expiration.ms``)."""
+    """A new id for each checkpoint. The broker remembers each for a week (``transactional.id.expiration.ms``)."""
     POOLING = "pooling"
-    """An id is used again when its transaction is over: two or three for each attempt of a subtask."""
+    """An id is used again when its transaction has ended: two or three for each attempt of a subtask."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionName:
-    """A transactional id of ours."""
+    """A transactional id that this sink made, by its parts."""
 
     prefix: str
     mark: str
@@ -44,7 +44,7 @@ class TransactionName:
 
     @staticmethod
     def parse(text: str) -> TransactionName | None:
-        """Returns ``None`` for an id that this sink did not make."""
+        """Parses a transactional id; ``None`` for one that this sink did not make."""
         parts = text.rsplit("-", 4)
         if len(parts) != 5 or not (parts[3].isdecimal() and parts[4].isdecimal()):
             return None
@@ -69,11 +69,11 @@ class Numbers:
 
     strategy: TransactionNamingStrategy
     last_checkpoint: int = 0
-    """The last one that was restored or taken."""
+    """The last checkpoint that was restored or taken."""
     _last: int = field(default=0)
 
     def next(self, taken: Collection[int]) -> int:
-        """Returns the number of the next transaction. ``taken``: those of transactions that are not over."""
+        """Returns the number of the next transaction. ``taken``: the numbers of transactions that have not ended."""
         if self.strategy is TransactionNamingStrategy.INCREMENTING:
             self._last = max(self._last, self.last_checkpoint) + 1
             return self._last
@@ -85,19 +85,19 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """What a writer keeps in a checkpoint, beside the transactions that it prepared: one element, which one subtask restores."""
+    """The state of a writer in a checkpoint besides its prepared transactions: one element, which one subtask restores."""
 
     prefix: str
     subtask: int
     parallelism: int
 
     def as_list(self) -> list[StateValue]:
-        """Returns the bundle in the form in which checkpoints hold it."""
+        """Returns the bundle as an element of the state."""
         return [_BUNDLE, self.prefix, self.subtask, self.parallelism]
 
     @staticmethod
     def of(element: StateValue) -> Bundle:
-        """Raises ``CorruptData``."""
+        """Parses an element of the state. Raises ``CorruptData``."""
         try:
             tag, prefix, subtask, parallelism = element
             if tag == _BUNDLE:
@@ -109,8 +109,8 @@ class Bundle:
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """Says which subtask aborts what earlier attempts left open. The one that restored a writer's bundle has all that the checkpoint holds
-    of it, so what else is open under its number is held by no checkpoint.
+    """Determines which subtask aborts transactions that earlier attempts left open: the one that restored a writer's bundle has all that the checkpoint
+    contains of it, so whatever else is open under its number is in no checkpoint.
 
         bundles {j of 3}        numbers j, j + 3, j + 6, ...: also those of attempts with more subtasks that took no checkpoint
         a new job               its own number modulo the parallelism
@@ -123,11 +123,11 @@ class Ownership:
     is_restored: bool
 
     def prefixes(self, own: str) -> list[str]:
-        """Returns those under which something may be open: the sink may have another one than before."""
+        """Returns the prefixes under which transactions may be open: the sink's prefix may have changed."""
         return sorted({own, *(bundle.prefix for bundle in self.bundles)})
 
     def owns(self, subtask: int) -> bool:
-        """Tells whether the transactions of this subtask of an earlier attempt are this one's to abort."""
+        """Returns whether the transactions of this subtask of an earlier attempt are to be aborted here."""
         if self.bundles:
             return any(subtask % bundle.parallelism == bundle.subtask for bundle in self.bundles)
         return not self.is_restored and subtask % self.parallelism == self.subtask
@@ -136,7 +136,7 @@ class Ownership:
 def lingering(
     open_ids: Sequence[str], ownership: Ownership, mark: str, own_branch: str, prefixes: Collection[str]
 ) -> list[str]:
-    """Returns the ids that this subtask has to abort, when all that it restored is committed."""
+    """Returns the ids that this subtask has to abort once everything restored is committed."""
     names = [(text, TransactionName.parse(text)) for text in open_ids]
     return [
         text

@@ -1,4 +1,4 @@
-"""A transaction that is prepared: everything of it is acknowledged, and any process that knows producer id and epoch can commit it."""
+"""Prepared transactions: all their records are acknowledged, and any process that knows producer id and epoch can commit them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TAG = "kafka-transaction"
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdentity:
-    """Under which a broker knows a producer. A transaction has one of its own: the epoch rises with each."""
+    """The producer id and epoch by which a broker knows a producer. The epoch rises with each transaction."""
 
     producer_id: int
     epoch: int
@@ -20,7 +20,7 @@ class ProducerIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The vote of a subtask: a committable. Travels as a list."""
+    """A prepared transaction as a committable, which is stored as a list."""
 
     transactional_id: str
     identity: ProducerIdentity
@@ -32,7 +32,7 @@ class Prepared:
 
     @staticmethod
     def of(committable: Committable) -> Prepared:
-        """Raises ``CorruptData`` when it is none."""
+        """Parses a committable. Raises ``CorruptData``."""
         try:
             tag, name, producer_id, epoch, branch, subtask, checkpoint_id, at_ms, topic = committable
             if tag == TAG:
@@ -46,15 +46,15 @@ class Prepared:
 
     @staticmethod
     def fits(committable: Committable) -> bool:
-        """Tells whether a committable is one of this form."""
+        """Returns whether a committable is a prepared transaction."""
         return isinstance(committable, list | tuple) and bool(committable) and committable[0] == TAG
 
     def as_list(self) -> list[Committable]:
-        """Returns the transaction in the form in which checkpoints hold it."""
+        """Returns the transaction as a committable."""
         told = [TAG, self.transactional_id, self.identity.producer_id, self.identity.epoch]
         return [*told, self.branch, self.subtask, self.checkpoint_id, self.prepared_at_ms, self.notes_topic]
 
     @property
     def name(self) -> str:
-        """What it is called, and the key of its note: an id may have had other transactions before, and may have some after it."""
+        """Returns the name of the transaction, which is also the key of its note; unique, while an id may have other transactions before and after it."""
         return f"{self.transactional_id}/{self.identity.epoch}"

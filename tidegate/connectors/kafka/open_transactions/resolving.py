@@ -1,4 +1,4 @@
-"""Open transactions of Kafka sinks, looked at and resolved by hand: what a checkpoint holds of them, and what else is open.
+"""Inspection and manual resolution of open transactions of Kafka sinks, whether a checkpoint contains them or not.
 
 What is open is shown only of the operators of the checkpoints given, under prefixes that these name, or under the prefix that was given:
 a cluster may be full of the transactions of running jobs.
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from tidegate.connectors.kafka.open_transactions.columnar_broker import ColumnarTransactionBroker
 
 _UNLISTED_CHECKPOINT = 0
-"""Stands for the checkpoint of a transaction that no checkpoint lists: its id does not say which one it was for."""
+"""The checkpoint id shown for a transaction that no checkpoint lists, since its id does not say which one it was for."""
 
 
 class PreparedTransactions:
-    """``servers`` empty: what is listed is shown, the broker is not asked."""
+    """Inspects and resolves open transactions. ``servers`` empty: only what checkpoints list is shown, the broker is not asked."""
 
     def __init__(self, servers: str, properties: dict[str, str], prefix: str) -> None:
         self._servers = servers
@@ -40,7 +40,7 @@ class PreparedTransactions:
         self._prefixes = {prefix} if prefix else set()
 
     def transactions(self, listed: Sequence[Listed]) -> list[Transaction]:
-        """Returns what checkpoints hold, with what became of it."""
+        """Returns the transactions that checkpoints list, with their status."""
         found = [(one, Prepared.of(one.committable)) for one in listed]
         names = [TransactionName.parse(prepared.transactional_id) for _, prepared in found]
         self._prefixes.update(name.prefix for name in names if name is not None)
@@ -51,7 +51,7 @@ class PreparedTransactions:
         ]
 
     def unlisted(self, known: frozenset[str], operators: Mapping[tuple[str, str], str]) -> list[Transaction]:
-        """Returns open transactions that none of the ``known`` names is."""
+        """Returns open transactions that are not among the ``known`` names."""
         marks = {mark_of(operator_id): title for (_, operator_id), title in operators.items()}
         names: dict[str, TransactionName] = {}
         with self._broker() as broker:
@@ -81,7 +81,7 @@ class PreparedTransactions:
         ]
 
     def commit(self, transaction: Transaction) -> None:
-        """Raises ``CorruptData`` when it is over and was not committed."""
+        """Commits a transaction. Raises ``CorruptData`` when it has ended otherwise."""
         prepared = Prepared.of(transaction.committable)
         with self._broker() as broker:
             try:
@@ -91,7 +91,7 @@ class PreparedTransactions:
                     raise CorruptData(f"{prepared.name} is over, and was not committed") from None
 
     def abort(self, transaction: Transaction) -> None:
-        """Aborts by taking the id; and notes that it was given up, for a job that is restored later."""
+        """Aborts by taking the id, and notes the abort for a job that is restored later."""
         prepared = Prepared.of(transaction.committable)
         with self._broker() as broker:
             if _status(broker, prepared) in (TransactionStatus.COMMITTED, TransactionStatus.ABORTED):
@@ -132,7 +132,7 @@ class PreparedTransactions:
 
 
 def _status(broker: ColumnarTransactionBroker, prepared: Prepared) -> TransactionStatus:
-    """The coordinator knows the last transaction of the id, notes know earlier ones."""
+    """Returns the status of a transaction, from the coordinator for the last one of the id and from notes for earlier ones."""
     identity, state = broker.described([prepared.transactional_id]).get(prepared.transactional_id, (None, ""))
     if identity == prepared.identity and state == ONGOING:
         return TransactionStatus.PENDING
@@ -146,12 +146,12 @@ def _status(broker: ColumnarTransactionBroker, prepared: Prepared) -> Transactio
 
 
 def _said(broker: ColumnarTransactionBroker, prepared: Prepared) -> str | None:
-    """``None``: nothing is noted."""
+    """Returns the note of a transaction; ``None``: there is none."""
     if not prepared.notes_topic:
         return None
     return broker.notes(prepared.notes_topic, [prepared.name], prepared.prepared_at_ms).get(prepared.name)
 
 
 def _without_checkpoint(name: TransactionName, identity: ProducerIdentity) -> Prepared:
-    """Returns a transaction that is only known by its id."""
+    """Makes a transaction that is only known by its id."""
     return Prepared(str(name), identity, name.branch, name.subtask, _UNLISTED_CHECKPOINT, 0, "")

@@ -1,5 +1,4 @@
-"""The transactions of one subtask. The writer works on the current one, in the subtask's thread; the committer commits those that are
-prepared, in another.
+"""The transactions of one subtask. The writer writes to the current one, in the subtask's thread; the committer commits prepared ones, in another.
 
     write ─▶ current ─ vote ─▶ prepared[id, epoch] ─ commit ─▶ idle producers
                                      └ an error ─▶ its producer is closed; the next try resumes the transaction by id and epoch
@@ -37,13 +36,13 @@ from tidegate.connectors.kafka.writers import branch_of
 from tidegate.model.errors import CorruptData, ExternalError
 
 COMMITTED = "committed"
-"""What a note says, when it does not say ``markers.ABORTED``."""
+"""The value of a note about a commit; the other value is ``markers.ABORTED``."""
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionSettings:
-    """What a sink says of its transactions."""
+    """A sink's settings of its transactions."""
 
     prefix: str
     strategy: TransactionNamingStrategy
@@ -61,7 +60,7 @@ class _Open:
 
 
 class TransactionSession:
-    """What writer and committer of a subtask share."""
+    """The state that writer and committer of a subtask share."""
 
     def __init__(self, broker: TransactionBroker, settings: TransactionSettings, context: SinkContext) -> None:
         self._broker = broker
@@ -79,7 +78,7 @@ class TransactionSession:
     # --- the subtask's thread ---------------------------------------------------------------------------------
 
     def abort_lingering(self, bundles: Sequence[Bundle]) -> None:
-        """After what was restored is committed, and before anything is written."""
+        """Aborts transactions that earlier attempts left open. Called after everything restored is committed, and before anything is written."""
         context = self._context
         restored = context.restored_checkpoint_id is not None
         ownership = Ownership(tuple(bundles), context.subtask_index, context.parallelism, restored)
@@ -90,7 +89,7 @@ class TransactionSession:
             self._broker.abort(transactional_id)
 
     def write(self, records: pa.RecordBatch) -> None:
-        """Raises ``ExternalError``; the attempt fails then, and the records are read again."""
+        """Writes records. Raises ``ExternalError``, which fails the attempt, so that the records are read again."""
         if self._current is None:
             self._current = self._begin()
         try:
@@ -99,7 +98,7 @@ class TransactionSession:
             raise self._gone(self._current) from error
 
     def vote(self, checkpoint_id: int) -> Prepared | None:
-        """Returns the current transaction, prepared; ``None`` when nothing was written. Raises ``ExternalError``."""
+        """Prepares the current transaction and returns it; ``None`` when nothing was written. Raises ``ExternalError``."""
         self._numbers.last_checkpoint = checkpoint_id
         current = self._current
         if current is None:
@@ -117,11 +116,11 @@ class TransactionSession:
         return prepared
 
     def bundle(self) -> Bundle:
-        """Returns what the checkpoint keeps of the writer."""
+        """Returns the writer's state for a checkpoint."""
         return Bundle(self._settings.prefix, self._context.subtask_index, self._context.parallelism)
 
     def close_writer(self) -> None:
-        """Aborts the current transaction, so that no reader waits for it. What is prepared stays."""
+        """Aborts the current transaction, so that no reader waits for it. Prepared ones stay."""
         current, self._current = self._current, None
         if current is not None:
             current.producer.abort()
@@ -130,7 +129,7 @@ class TransactionSession:
     # --- the thread that commits ------------------------------------------------------------------------------
 
     def commit(self, prepared: Prepared) -> None:
-        """Idempotent. Raises ``ExternalError`` to be tried again, ``CorruptData`` when the transaction's records are lost."""
+        """Commits a prepared transaction. Idempotent. Raises ``ExternalError`` to be retried, ``CorruptData`` when the transaction's records are lost."""
         with self._lock:
             producer = self._prepared.get(prepared.name)
         try:
@@ -153,7 +152,7 @@ class TransactionSession:
                 self._idle.append(kept)
 
     def close(self) -> None:
-        """Closes all connections. What is prepared stays open, for the next attempt."""
+        """Closes all connections. Prepared transactions stay open, for the next attempt."""
         with self._lock:
             producers = [*self._idle, *(one for one in self._prepared.values() if one is not None)]
             self._idle.clear()
@@ -169,7 +168,7 @@ class TransactionSession:
             producer.close()
 
     def note_commit(self, prepared: Prepared) -> None:
-        """Notes that it was committed, where its id is to be used again."""
+        """Notes a commit, where the transaction's id will be used again."""
         if self._settings.strategy is TransactionNamingStrategy.POOLING and prepared.branch == self._branch:
             self._broker.note(prepared.notes_topic, prepared.name, COMMITTED)
 
@@ -188,7 +187,7 @@ class TransactionSession:
             raise
 
     def look_up(self, prepared: Prepared) -> None:
-        """Finds out what became of one that the broker has forgotten. Raises when no note of it was left."""
+        """Determines the outcome of a transaction that the broker has forgotten. Raises when there is no note of it."""
         said = self._broker.notes(prepared.notes_topic, [prepared.name], prepared.prepared_at_ms).get(prepared.name)
         if said is None:
             raise lost(prepared, self._settings, self._context.now_ms())
@@ -211,8 +210,7 @@ def _number_of(name: str) -> int:
 
 
 def lost(prepared: Prepared, settings: TransactionSettings, now_ms: int) -> CorruptData:
-    """Says that a transaction which a checkpoint holds is over and was not committed; or that this is not known, when notes of
-    its time have expired."""
+    """Builds the error for a transaction of a checkpoint that ended without a commit, or whose outcome is unknown because notes of its time have expired."""
     ago_s = (now_ms - prepared.prepared_at_ms) / 1000
     if now_ms - prepared.prepared_at_ms > RETENTION_MS // 2:
         return CorruptData(

@@ -1,4 +1,4 @@
-"""What a subtask does with records: they go to the broker as they come, into the transaction that is open."""
+"""The writer that sends records at once, into the open transaction."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidegate.records.batch import ArrowBatch, Batch
 
 
 class OpenTransactionWriter(SinkWriter):
-    """Its votes are complete at the barrier: the subtask waits for the broker's acknowledgement, as Flink's does."""
+    """Writes to open transactions. Committables are complete at the barrier: the subtask waits for the broker's acknowledgement, as Flink's does."""
 
     works_on = "arrow"
 
@@ -30,7 +30,7 @@ class OpenTransactionWriter(SinkWriter):
         self._rows = 0
 
     def write(self, batch: Batch) -> None:
-        """Raises ``UserError`` for a record that its topic would refuse, ``ExternalError`` for what the broker refuses."""
+        """Sends a batch. Raises ``UserError`` for a record that its topic would refuse, ``ExternalError`` for what the broker refuses."""
         assert isinstance(batch, ArrowBatch)
         records = self._schema.outgoing(batch, self._input_type)
         self._check(records, self._rows + 1)

@@ -1,4 +1,4 @@
-"""Record batches of Kafka's message format v2 as columns, and columns as record batches: bytes in, bytes out.
+"""Record batches of Kafka's message format v2: decoding to columns and encoding of columns, without I/O.
 
     batch:  base offset · length · leader epoch · magic · CRC-32C · attributes · last offset delta · base and max timestamp
             · producer id, epoch and base sequence · count · records (compressed together, or not)

@@ -1,4 +1,4 @@
-"""The codecs of Kafka's record batches, by Arrow's: what Java reads and writes differs from them in two places.
+"""The codecs of Kafka's record batches, on Arrow's, with the two differences of Java's.
 
 LZ4 frames are made here, of independent blocks: Kafka's brokers refuse linked ones, which Arrow writes. Snappy comes raw
 (librdkafka) or in the framing of snappy-java, which is also what is written.
@@ -12,7 +12,7 @@ from struct import Struct
 import pyarrow as pa
 
 NUMBERS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
-"""As in a batch's attributes."""
+"""The codecs' numbers in a batch's attributes."""
 _NAMES = {number: name for name, number in NUMBERS.items()}
 
 _XERIAL = b"\x82SNAPPY\x00"
@@ -20,27 +20,26 @@ _XERIAL_HEADER = _XERIAL + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _CHUNK = Struct(">i")
 _SNAPPY_CHUNK_BYTES = 64 << 10
 _SNAPPY_MOST = 64
-"""No element of snappy's stands for more bytes than this; a larger claim is not worth its allocation."""
+"""The most bytes that one element of snappy's format can expand to; a larger claim is refused before anything is allocated."""
 
 _LZ4_HEADER = bytes.fromhex("04224d18604082")
-"""Magic, version 1 with independent blocks, blocks of 64 KiB, checksum of these two."""
+"""The header of an LZ4 frame: magic, version 1 with independent blocks, blocks of 64 KiB, checksum of these two."""
 _LZ4_BLOCK = Struct("<I")
 _LZ4_BLOCK_BYTES = 64 << 10
 """The block size that Kafka's Java client writes."""
 _LZ4_STORED = 1 << 31
-"""The highest bit of a block's length says that it is not compressed (LZ4's frame format)."""
+"""The highest bit of a block's length marks a block that is not compressed (LZ4's frame format)."""
 
 _READ_BYTES = 4 << 20
-"""Decompressed at once: bounds what is held twice."""
+"""How many bytes are decompressed at once: bounds what is held twice."""
 
 
 class Undecodable(Exception):
-    """The bytes are not what their codec writes; the message says how."""
+    """The bytes are not valid for their codec; the message says why."""
 
 
 def decompress(number: int, content: pa.Buffer, limit_bytes: int) -> bytes:
-    """Returns the records of a batch whose attributes name the codec ``number``. Raises ``Undecodable``, also for more
-    than ``limit_bytes``."""
+    """Decompresses the records of a batch by the codec ``number`` of its attributes. Raises ``Undecodable``, also for more than ``limit_bytes``."""
     name = _NAMES.get(number)
     if name is None or name == "none":
         raise Undecodable(f"no compression has the number {number}")
@@ -58,7 +57,7 @@ def decompress(number: int, content: pa.Buffer, limit_bytes: int) -> bytes:
 
 
 def compress(name: str, content: pa.Buffer) -> bytes:
-    """Records as the codec ``name`` (not ``none``) writes them."""
+    """Compresses records with the codec ``name`` (not ``none``)."""
     return _WRITERS[name](content)
 
 

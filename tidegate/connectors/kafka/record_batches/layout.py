@@ -1,4 +1,4 @@
-"""What readers and writers of record batches share: the header's layout, its bits, and records as columns."""
+"""The layout of record batches: the header, its bits, and records as columns."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 HEADER = Struct(">qiibIhiqqqhii")
-"""Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, base and max timestamp, producer's id,
-epoch and base sequence, count of records."""
+"""The header: base offset, length, leader epoch, magic, CRC, attributes, last offset delta, base and max timestamp, producer's id, epoch and base
+sequence, count of records."""
 MAGIC = 2
 MAGIC_AT = 16
 LENGTH_ENDS_AT = 12
-"""The length counts what comes behind itself."""
+"""Where the bytes begin that the length counts."""
 CHECKED_FROM = 21
-"""The checksum is of what comes behind itself: attributes and all that follows."""
+"""Where the bytes begin that the checksum covers: the attributes and all that follows."""
 
 COMPRESSION_BITS = 0x07
 LOG_APPEND_TIME = 0x08
@@ -28,18 +28,18 @@ CONTROL = 0x20
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Records of one partition, in order of their offsets. Timestamps are in ms, -1: none; a null value is no value."""
+    """Records of one partition, in order of offset. Timestamps are in ms, -1: none; a null value is a tombstone."""
 
     offsets: npt.NDArray[np.int64]
     timestamps: npt.NDArray[np.int64]
     keys: pa.BinaryArray | None
-    """None unless they were asked for."""
+    """``None`` unless keys are wanted."""
     values: pa.BinaryArray
 
 
 @dataclass(frozen=True, slots=True)
 class Aborted:
-    """A transaction that was aborted, as a fetch response tells it."""
+    """An aborted transaction, as a fetch response reports it."""
 
     producer_id: int
     first_offset: int
@@ -47,7 +47,7 @@ class Aborted:
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """Who writes, as the transaction's coordinator named it."""
+    """The id and epoch of a producer, as the transaction coordinator assigned them."""
 
     id: int
     epoch: int

@@ -1,4 +1,4 @@
-"""Record batches of a fetch response as columns: header by header, then all records of all batches at once.
+"""Decoding of a fetch response's record batches: header by header, then all records of all batches at once.
 
 content ─▶ _Batch each: checked, decompressed, left out or not ─▶ starts of the records ─▶ varints by column ─▶ Arrow
 """
@@ -33,9 +33,9 @@ from tidegate.connectors.kafka.record_batches.record_starts import BrokenChain, 
 from tidegate.model.errors import CorruptData
 
 LIMIT_BYTES = 1 << 30
-"""Decompressed, of one answer: positions fit 32 bits. Batches beyond it are fetched again."""
+"""How many decompressed bytes of one answer are decoded, so that positions fit 32 bits. Batches beyond it are fetched again."""
 _SMALLEST_RECORD_BYTES = 7
-"""Length, attributes, two deltas, no key, no value, no headers: a byte each."""
+"""The bytes of the smallest record: length, attributes, two deltas, no key, no value, no headers."""
 _BEGIN = Struct(">qi")
 _ATTRIBUTES_BYTES = 1
 """Kafka's protocol has one byte of attributes in each record."""
@@ -55,13 +55,13 @@ class _Batch:
     producer_id: int
     count: int
     begin: int
-    """Where its records begin and end in the content, compressed or not."""
+    """Where the batch's records begin and end in the content, compressed or not."""
     end: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Records:
-    """The records of a batch, not compressed: from ``begin`` to ``end`` of ``data``."""
+    """The uncompressed records of a batch: from ``begin`` to ``end`` of ``data``."""
 
     batch: _Batch
     data: varints.Bytes
@@ -87,8 +87,7 @@ def decode(
     committed_only: bool,
     with_keys: bool,
 ) -> tuple[Columns | None, int]:
-    """Returns the records of a partition in a fetch response, and the offset to fetch next: behind the last whole
-    batch, also when all of it was left out.
+    """Decodes the records of a partition in a fetch response; returns them with the offset to fetch next, behind the last whole batch.
 
     ``content`` is whole record batches; the last may be cut off and is left out. Left out are also records before
     ``from_offset``, control batches and, if ``committed_only``, records of the transactions in ``aborted``. Raises
@@ -149,7 +148,7 @@ def _batch(content: memoryview | bytes, data: varints.Bytes, begin: int, end: in
 
 
 def _records_of(batch: _Batch, data: varints.Bytes) -> _Records:
-    """Decompressed. Raises ``CorruptData``."""
+    """Decompresses the records of a batch. Raises ``CorruptData``."""
     found = _Records(batch, data, batch.begin, batch.end)
     number = batch.attributes & COMPRESSION_BITS
     if number:
@@ -169,7 +168,7 @@ def _records_of(batch: _Batch, data: varints.Bytes) -> _Records:
 
 
 def _joined(taken: Sequence[_Records]) -> tuple[varints.Bytes, Sequence[_Records]]:
-    """Returns all records in one piece of memory: as they came, unless some were compressed."""
+    """Joins all records in one piece of memory; without a copy unless some were compressed."""
     data = taken[0].data
     if all(records.data is data for records in taken):
         return data, taken
@@ -183,14 +182,14 @@ def _joined(taken: Sequence[_Records]) -> tuple[varints.Bytes, Sequence[_Records
 
 
 class _CommittedOnly:
-    """What of aborted transactions a committed reader passes over, as the Java client's ``CompletedFetch`` does."""
+    """Filters batches of aborted transactions for read-committed consumers, as the Java client's ``CompletedFetch`` does."""
 
     def __init__(self, aborted: Sequence[Aborted]) -> None:
         self._ahead = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
         self._producers: set[int] = set()
 
     def leaves_out(self, batch: _Batch, data: varints.Bytes) -> bool:
-        """To be asked of every batch, in order. Raises ``CorruptData`` for a control record that is none."""
+        """Returns whether a batch is filtered out; called for every batch, in order. Raises ``CorruptData`` for an invalid control record."""
         if batch.producer_id < 0:
             return False
         while self._ahead and self._ahead[-1].first_offset <= batch.last_offset:
@@ -231,7 +230,7 @@ def _columns(data: varints.Bytes, taken: Sequence[_Records], from_offset: int, w
 
 
 def _fields(data: varints.Bytes, taken: Sequence[_Records]) -> _Fields:
-    """What the records say of themselves. Raises ``CorruptData``."""
+    """Decodes the fields of the records. Raises ``CorruptData``."""
     chain = RecordStarts(data)
     pieces = []
     for records in taken:
@@ -269,7 +268,7 @@ def _no_record(row: int, counts: npt.NDArray[np.intp], taken: Sequence[_Records]
 
 
 def _check_order(offsets: varints.Numbers, taken: Sequence[_Records], counts: Sequence[int]) -> None:
-    """Raises ``CorruptData``."""
+    """Raises ``CorruptData`` if the offsets of a batch are not ascending."""
     behind = np.cumsum(counts)
     lowest = [records.batch.base_offset for records in taken]
     highest = [records.batch.last_offset for records in taken]
@@ -279,8 +278,8 @@ def _check_order(offsets: varints.Numbers, taken: Sequence[_Records], counts: Se
 
 
 def _binary(data: varints.Bytes, at: varints.Numbers, lengths: varints.Numbers) -> pa.BinaryArray:
-    """Returns the bytes at these places; null where the length is -1. What lies between them makes every other element
-    of an array over all of ``data``: Arrow copies the ones that are asked for."""
+    """Returns the bytes at these places; null where the length is -1. They are every other element of an array over all of ``data``, and Arrow copies
+    only those."""
     borders = np.empty(2 * len(at) + 1, np.int32)
     borders[0], borders[1::2], borders[2::2] = 0, at, at + np.maximum(lengths, 0)
     valid = None

@@ -1,4 +1,4 @@
-"""Where the records of a batch begin: a chain, as only a record's length says where the next one begins, found without walking it.
+"""Finding the starts of a batch's records, which form a chain by the records' lengths, without walking it.
 
 Three ways, and each place that is found is confirmed by the length of the record before it:
     even runs   records of one size: the places are guessed, and each must have the same length
@@ -17,15 +17,15 @@ from tidegate.connectors.kafka.record_batches.varints import Bytes, Numbers
 
 _FEW = 8
 _MANY = 1000
-"""For a batch of fewer records a search for an even run costs more than the candidates of all batches together."""
+"""How many records a batch needs for a search for an even run; with fewer it costs more than the candidates of all batches together."""
 _FIRST_EVEN, _EVEN_GROWS = 64, 8
 _LONGEST_WALK = 256
 _LITTLE_BYTES = 4096
-"""What trickles in: the other two would take longer to begin."""
+"""Up to so many bytes are walked, since the other two ways take longer to begin."""
 _SMALLEST_LENGTH = 6
 _LONGEST_PREFIX = 5
 _BLOCK_BYTES = 64 << 10
-"""What fits the processor's cache is several times cheaper to scan."""
+"""The size of blocks that are scanned: what fits the processor's cache is several times cheaper."""
 _WORD_BITS = 64
 """numpy works on masks of this width."""
 _LOWEST_BIT = np.array([0, *((byte & -byte).bit_length() - 1 for byte in range(1, 256))], np.int64)
@@ -33,18 +33,18 @@ _NONE = np.zeros(0, np.int64)
 
 
 class BrokenChain(Exception):
-    """The records are not one behind the other from begin to end; the message says how."""
+    """The records do not fill the range one after another; the message says how."""
 
 
 class RecordStarts:
-    """In ``data``, which may hold the records of many batches."""
+    """Finds the starts of records in ``data``, which may hold many batches."""
 
     def __init__(self, data: Bytes) -> None:
         self._data = data
         self._view = data.data
 
     def between(self, begin: int, end: int, count: int) -> Numbers:
-        """Where the ``count`` records begin that fill ``data`` from ``begin`` to ``end``. Raises ``BrokenChain``."""
+        """Returns the starts of the ``count`` records that fill ``data`` from ``begin`` to ``end``. Raises ``BrokenChain``."""
         pieces: list[Numbers] = []
         at, missing, steps = begin, count, 1 if len(self._data) > _LITTLE_BYTES else max(count, 1)
         while missing:
@@ -64,7 +64,7 @@ class RecordStarts:
         return np.concatenate(pieces) if pieces else _NONE
 
     def _walk(self, at: int, end: int, count: int) -> tuple[list[int], int]:
-        """Where ``count`` records begin from ``at`` on, and where the last of them ends."""
+        """Walks ``count`` records from ``at`` on; returns their starts and the end of the last."""
         view, found = self._view, []
         for _ in range(count):
             found.append(at)
@@ -84,7 +84,7 @@ class RecordStarts:
         return found, at
 
     def _run(self, previous: int, at: int, end: int, missing: int, *, many: bool) -> tuple[Numbers, int]:
-        """Returns the records from ``at`` on that need no walk, as far as they are more than a few."""
+        """Returns the starts of records from ``at`` on that can be found without walking, if they are more than a few."""
         if many:
             run, behind = self._even_run(previous, at, end, missing)
             return (run, behind) if len(run) >= min(_FEW, missing) else self._candidates.run(at, missing)
@@ -92,7 +92,7 @@ class RecordStarts:
         return (run, behind) if len(run) >= min(_FEW, missing) else self._even_run(previous, at, end, missing)
 
     def _even_run(self, previous: int, at: int, end: int, missing: int) -> tuple[Numbers, int]:
-        """The records from ``at`` on that are as long as the one before them."""
+        """Returns the starts of records from ``at`` on that are as long as the previous one."""
         stride, width = at - previous, 1
         while self._view[previous + width - 1] >= 0x80:
             width += 1
@@ -119,7 +119,7 @@ class RecordStarts:
 
 
 class _Candidates:
-    """Places that look like records with a length of one or two bytes, and behind each the place that it says is next."""
+    """Places that look like the start of a record with a length of one or two bytes, each with the start of the next record that it implies."""
 
     def __init__(self, data: Bytes) -> None:
         at = _after_zeros(data)
@@ -135,8 +135,7 @@ class _Candidates:
         """Those whose next one is not the next candidate."""
 
     def run(self, at: int, most: int) -> tuple[Numbers, int]:
-        """Returns the records from ``at`` on, at most ``most``, as far as each next one is a candidate; and where the
-        last of them ends."""
+        """Returns the starts of records from ``at`` on, at most ``most``, as long as each next one is a candidate; and the end of the last."""
         index = int(np.searchsorted(self._at, at))
         if index == len(self._at) or self._at[index] != at:
             return _NONE, at
@@ -145,7 +144,7 @@ class _Candidates:
 
 
 def _after_zeros(data: Bytes) -> Numbers:
-    """The places that have a zero before them, and another one behind a length of one or two bytes: by bits, 64 at once."""
+    """Returns the places that have a zero before them, and another one behind a length of one or two bytes; computed on bits, 64 at once."""
     bits = np.zeros((len(data) // _WORD_BITS + 2) * (_WORD_BITS // 8), np.uint8)
     for start in range(0, len(data), _BLOCK_BYTES):
         packed = np.packbits(data[start : start + _BLOCK_BYTES] == 0, bitorder="little")

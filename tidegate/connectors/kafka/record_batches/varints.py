@@ -1,4 +1,4 @@
-"""Zigzag varints by column: the numbers of Kafka's records, read and written at many places at once."""
+"""Zigzag varints by column: reads and writes the numbers of Kafka's records at many places at once."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Zigzags = npt.NDArray[np.uint64]
 
 _ONE_BYTE = (np.arange(256, dtype=np.int64) >> 1) ^ -(np.arange(256, dtype=np.int64) & 1)
 _LONGEST = 10
-"""64 bits, seven in each byte."""
+"""The most bytes of a varint: 64 bits, seven in each byte."""
 
 
 class TooLong(Exception):
-    """A number has more bytes than its kind may have; ``row`` says which."""
+    """A number has more bytes than it may have; ``row`` is its index."""
 
     def __init__(self, row: int) -> None:
         super().__init__(row)
@@ -23,8 +23,8 @@ class TooLong(Exception):
 
 
 def read(data: Bytes, at: Numbers, longest: int) -> tuple[Numbers, Numbers]:
-    """Returns the numbers at the positions ``at``, and the positions behind them. Positions out of ``data`` read
-    anything: the caller checks where it came out. Raises ``TooLong`` beyond ``longest`` bytes."""
+    """Reads the numbers at the positions ``at``; returns them with the positions behind them. Positions outside of ``data`` read arbitrary bytes, so
+    the caller checks the positions. Raises ``TooLong`` beyond ``longest`` bytes."""
     byte = data.take(at, mode="clip")
     if not byte.size or byte.max() < 0x80:
         return _ONE_BYTE.take(byte), at + 1
@@ -47,7 +47,7 @@ def zigzag(numbers: Numbers) -> Zigzags:
 
 
 def widths(zigzags: Zigzags) -> Numbers:
-    """Returns how many bytes each takes."""
+    """Returns how many bytes each number takes."""
     most = int(zigzags.max())
     found = np.ones(len(zigzags), np.int64)
     for place in range(1, _LONGEST):
@@ -58,7 +58,7 @@ def widths(zigzags: Zigzags) -> Numbers:
 
 
 def write(out: Bytes, at: Numbers, zigzags: Zigzags, width: Numbers) -> None:
-    """The numbers at the positions ``at``; ``width`` is that of ``widths``. One number stands for as many as there are positions."""
+    """Writes numbers at the positions ``at``; ``width`` is that of ``widths``. A single number is written at all positions."""
     least, most = int(width.min()), int(width.max())
     for place in range(most):
         part = (zigzags >> np.uint64(7 * place)).astype(np.uint8) & np.uint8(0x7F)
@@ -74,7 +74,7 @@ def write(out: Bytes, at: Numbers, zigzags: Zigzags, width: Numbers) -> None:
 
 
 def _continued(byte: Bytes, rows: npt.NDArray[np.intp] | slice | None) -> npt.NDArray[np.intp] | slice:
-    """Those of ``rows`` whose number goes on: a slice as long as that is all of them, which is much cheaper."""
+    """Returns those of ``rows`` whose number continues; a slice as long as that is all of them, which is much cheaper."""
     goes_on = byte >= 0x80
     if rows is None or isinstance(rows, slice):
         return slice(None) if goes_on.all() else np.flatnonzero(goes_on)

@@ -1,4 +1,4 @@
-"""Columns as one record batch of a transaction, and how many records go into one.
+"""Encoding of columns as one record batch of a transaction, and splitting of records into batches.
 
 Arrow puts the bytes together: what stands before each value is written into an array of its own, and one ``take`` of
 heads and values in turn copies them into their order. A record's last byte, its count of headers (0), counts as the
@@ -29,7 +29,7 @@ from tidegate.connectors.kafka.record_batches.layout import (
 _ATTRIBUTES = b"\x00"
 _NO_HEADERS = b"\x00"
 _LONGEST_TIME = 10
-"""Bytes of a 64-bit varint."""
+"""The bytes of the longest varint, of 64 bits."""
 
 
 def encode(
@@ -41,7 +41,7 @@ def encode(
     compression: str,
     now_ms: int,
 ) -> bytearray:
-    """One transactional record batch of at least one record, with its checksum; offsets are from 0 on, the broker assigns them.
+    """Encodes columns of at least one record as one transactional record batch with its checksum; offsets are from 0 on, the broker assigns them.
 
     ``keys`` and ``values`` are ``pa.binary()``, ``timestamps`` ``pa.int64()`` of ms, each with nulls; a null timestamp is
     ``now_ms``. ``compression`` is one of none, gzip, snappy, lz4 and zstd. kafka-python copies a bytearray once into its
@@ -74,8 +74,7 @@ def encode(
 
 
 def cut(keys: pa.Array, values: pa.Array, limit_bytes: int) -> Iterator[tuple[int, int]]:
-    """(start, length) of the pieces, in order, whose encoded batch surely fits ``limit_bytes`` uncompressed; one record
-    alone if it is larger."""
+    """Yields (start, length) of pieces, in order, whose encoded batch fits ``limit_bytes`` uncompressed; a larger record is a piece of its own."""
     if not len(values):
         return
     sizes = np.maximum(_lengths(values), 0) + np.maximum(_lengths(keys), 0)
@@ -96,7 +95,7 @@ def _times(timestamps: pa.Array, now_ms: int) -> npt.NDArray[np.int64]:
 
 
 def _records(keys: pa.Array, values: pa.Array, times: npt.NDArray[np.int64]) -> varints.Bytes:
-    """Returns the records, but for the last one's count of headers."""
+    """Encodes the records, except for the last one's count of headers."""
     count, keyed = len(values), keys.null_count < len(keys)
     value_lengths, key_lengths = _lengths(values), _lengths(keys)
     value_length, key_length = _Column(value_lengths), _Column(key_lengths)
@@ -119,7 +118,7 @@ def _records(keys: pa.Array, values: pa.Array, times: npt.NDArray[np.int64]) -> 
 
 
 class _Column:
-    """A number of each record as it is written; one for all if they are the same."""
+    """A number of each record, encoded; a single one if they are all equal."""
 
     def __init__(self, numbers: varints.Numbers) -> None:
         zigzags = varints.zigzag(numbers)
@@ -128,7 +127,7 @@ class _Column:
 
 
 def _packed(parts: Sequence[_Column | bytes], count: int) -> pa.Array:
-    """Returns an array of the parts of each record, one behind the other; those that are bytes are a zero each."""
+    """Joins the parts of each record; those that are bytes are a single zero each."""
     size_bytes = np.zeros(count, np.int64)
     for part in parts:
         size_bytes += part.width if isinstance(part, _Column) else len(part)
@@ -146,7 +145,7 @@ def _packed(parts: Sequence[_Column | bytes], count: int) -> pa.Array:
 
 
 def _lengths(content: pa.Array) -> varints.Numbers:
-    """In bytes; -1: null."""
+    """Returns the lengths in bytes; -1 for null."""
     lengths: varints.Numbers = (
         pc.fill_null(pc.binary_length(content), -1).to_numpy(zero_copy_only=False).astype(np.int64)
     )

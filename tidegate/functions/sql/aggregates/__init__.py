@@ -1,4 +1,4 @@
-"""Flink's aggregate functions over changelogs: what they add, what they take back, and what they give.
+"""Flink's aggregate functions over changelogs: accumulate, retract, merge, and value.
 
 Accumulators are lists of plain values, so that state and a first phase can hold them as they are.
 """

@@ -1,4 +1,4 @@
-"""The aggregate calls of a node, compiled: arguments are taken from rows, filters and DISTINCT are applied."""
+"""Compilation of a node's aggregate calls: arguments are taken from rows, FILTER and DISTINCT are applied."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from tidegate.records.canonical.forms import value_of
 
 
 class UserAggregates(Function):
-    """Aggregate functions that are none of Flink's, opened and closed with the operator that calls them."""
+    """Aggregate functions of users, opened and closed with the operator that calls them."""
 
     @abstractmethod
     def aggregate(self, call: AggregateCall, arguments: Sequence[Field]) -> SqlAggregate | None:
-        """The function of a call with the columns of its arguments; ``None``: it is not there."""
+        """Returns the function of a call with the columns of its arguments; ``None``: it is not the user's."""
 
 
 class _Call:
-    """One call. An accumulator of a distinct one is ``[how often each argument is there, accumulator]``: NaN is one argument there, zeros with different signs
-    are two (Java's ``Double.equals``)."""
+    """An aggregate call. The accumulator of a distinct one is ``[count of each argument, accumulator]``: NaN equals itself there, zeros with different
+    signs differ (Java's ``Double.equals``)."""
 
     def __init__(self, call: AggregateCall, function: SqlAggregate, keeps: bool = False) -> None:
-        """``keeps``: what goes makes no difference, as to the MAX of values that only grow."""
+        """Creates the call. ``keeps``: retractions are ignored, as for the MAX of values that only grow."""
         self._positions: Final = call.arg_list
         self._filter: Final = call.filter_arg
         self._distinct: Final = call.distinct
@@ -78,7 +78,7 @@ class _Call:
 
 
 class CompiledAggregates:
-    """All calls of a node. An accumulator is ``[number of rows, accumulator of each call]``."""
+    """All aggregate calls of a node. An accumulator is ``[number of rows, accumulator of each call]``."""
 
     def __init__(self, calls: Sequence[_Call]) -> None:
         self._calls = tuple(calls)
@@ -91,17 +91,17 @@ class CompiledAggregates:
         distinct call, and the index."""
 
     def create(self) -> Accumulator:
-        """Returns the accumulator of no rows."""
+        """Returns an empty accumulator."""
         return [0, [call.create() for call in self._calls]]
 
     def change(self, acc: Accumulator, row: Sequence[Any], adds: bool) -> None:
-        """A row comes (``adds``) or goes."""
+        """Accumulates (``adds``) or retracts a row."""
         acc[0] += 1 if adds else -1
         for call, inner in zip(self._calls, acc[1], strict=True):
             call.change(inner, row, adds)
 
     def merge(self, acc: Accumulator, other: Accumulator) -> None:
-        """What ``other`` holds is added behind."""
+        """Merges ``other`` into an accumulator."""
         acc[0] += other[0]
         for call, inner, more in zip(self._calls, acc[1], other[1], strict=True):
             call.merge(inner, more)
@@ -118,7 +118,8 @@ def compile_aggregates(
     where: str,
     functions: UserAggregates | None = None,
 ) -> CompiledAggregates:
-    """``retracts``: rows may go, for all calls or for each. Raises ``UnsupportedPlan`` that names ``where`` and each function."""
+    """Compiles the aggregate calls of a node. ``retracts``: whether rows may be retracted, for all calls or for each. Raises ``UnsupportedPlan`` that
+    names ``where`` and each function."""
     each = [retracts] * len(calls) if isinstance(retracts, bool) else list(retracts)
     fields = input_type.fields
     made: list[_Call] = []

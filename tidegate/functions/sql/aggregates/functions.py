@@ -1,4 +1,4 @@
-"""The functions one by one. Values are as rows hold them (``tidegate.functions.sql.rows``).
+"""Implementations of the aggregate functions. Values are as rows hold them (``tidegate.functions.sql.rows``).
 
 create() ─▶ accumulator    add(accumulator, arguments)    retract(accumulator, arguments)    merge(accumulator, other)    value(accumulator)
 """
@@ -27,15 +27,15 @@ _BITS: Final = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INTEGER: 32
 
 
 class SqlAggregate(ABC):
-    """One function, made for its argument types and the type of its result."""
+    """An aggregate function for given argument types and a given result type."""
 
     can_retract = True
     emits_rows = False
     """Whether its value is a tuple of rows."""
     wants_all_rows = False
-    """Whether its accumulator is all arguments that were added, and no more."""
+    """Whether its accumulator is exactly the list of all added arguments."""
     counts_at: int | None = None
-    """Where in its accumulator the counts of all its values stand, by value; ``None``: nowhere."""
+    """The index in its accumulator of the counts of all its values; ``None``: it has none."""
 
     def __init__(self, call: AggregateCall, arguments: Sequence[LogicalType]) -> None:
         self.call = call
@@ -44,19 +44,19 @@ class SqlAggregate(ABC):
 
     @abstractmethod
     def create(self) -> Accumulator:
-        """Returns the accumulator of no rows."""
+        """Returns an empty accumulator."""
 
     @abstractmethod
     def add(self, acc: Accumulator, args: Arguments) -> None:
-        """A row comes."""
+        """Accumulates the arguments of a row."""
 
     @abstractmethod
     def retract(self, acc: Accumulator, args: Arguments) -> None:
-        """A row goes."""
+        """Retracts the arguments of a row."""
 
     @abstractmethod
     def merge(self, acc: Accumulator, other: Accumulator) -> None:
-        """What ``other`` holds is added behind."""
+        """Merges ``other`` into an accumulator."""
 
     @abstractmethod
     def value(self, acc: Accumulator) -> Any:
@@ -64,7 +64,7 @@ class SqlAggregate(ABC):
 
 
 class Count(SqlAggregate):
-    """COUNT: of rows, or of values that are not null."""
+    """COUNT of rows, or of non-null values."""
 
     def create(self) -> Accumulator:
         return [0]
@@ -85,20 +85,20 @@ class Count(SqlAggregate):
 
 
 def _wrapped(value: int, bits: int) -> int:
-    """As Java's arithmetic overflows."""
+    """Wraps a number around at ``bits`` bits, as Java's arithmetic does."""
     half = 1 << (bits - 1)
     return (value + half) % (1 << bits) - half
 
 
 def _fitted(value: Decimal, type: LogicalType) -> Decimal | None:
-    """In the precision and scale of a DECIMAL; null where it does not fit."""
+    """Rounds a number to the precision and scale of a DECIMAL; null where it does not fit."""
     assert type.precision is not None
     rounded = value.quantize(Decimal(1).scaleb(-(type.scale or 0)), rounding=ROUND_HALF_UP, context=_WIDE)
     return rounded if len(rounded.as_tuple().digits) <= type.precision or not rounded else None
 
 
 class Sum(SqlAggregate):
-    """Null where no value is there. A sum of whole numbers wraps around in its type, one of FLOAT is rounded to it at each step, one of DECIMAL is null
+    """SUM; null without values. A sum of whole numbers wraps around in its type, one of FLOAT is rounded to it at each step, one of DECIMAL is null
     when it does not fit."""
 
     _starts_with_zero = False
@@ -151,7 +151,7 @@ class Sum(SqlAggregate):
 
 
 class Sum0(Sum):
-    """0 where no value is there."""
+    """SUM0; 0 without values."""
 
     _starts_with_zero = True
 
@@ -160,7 +160,8 @@ class Sum0(Sum):
 
 
 class Avg(Sum):
-    """The average of whole numbers is one, of a sum that wraps around in BIGINT, rounded toward zero; that of FLOAT is of a sum of DOUBLE, as in Flink."""
+    """AVG: of whole numbers it is a whole number, the sum wrapping around in BIGINT and the result rounded toward zero; of FLOAT the sum is DOUBLE, as
+    in Flink."""
 
     _starts_with_zero = True
 
@@ -184,7 +185,7 @@ class Avg(Sum):
 
 
 class WelfordM2(SqlAggregate):
-    """The sum of squared distances from the mean, which the planner makes STDDEV and VAR of."""
+    """The sum of squared distances from the mean, of which the planner makes STDDEV and VAR."""
 
     def create(self) -> Accumulator:
         return [0, 0.0, 0.0]
@@ -223,8 +224,8 @@ class WelfordM2(SqlAggregate):
 
 
 class Extreme(SqlAggregate):
-    """MIN and MAX: ``[best value]``, and where rows may go how often each value is there. As in Flink, where no row goes a NaN that comes first
-    stays and a later one is passed over; where rows may go it is larger than all numbers, and -0.0 smaller than 0.0."""
+    """MIN and MAX: ``[best value]``, and with retractions the count of each value. As in Flink, without retractions a NaN that comes first stays and a
+    later one is skipped; with them NaN is larger than all numbers, and -0.0 smaller than 0.0."""
 
     def __init__(
         self, call: AggregateCall, arguments: Sequence[LogicalType], best: Callable[..., Any], keeps_all: bool
@@ -272,14 +273,14 @@ class Extreme(SqlAggregate):
 
 
 def _in_order(value: Any) -> Any:
-    """By which Java sorts values: floating-point numbers with NaN last, and -0.0 before 0.0."""
+    """Returns a sort key by Java's order: NaN last, and -0.0 before 0.0."""
     if not isinstance(value, float):
         return value
     return (True, 0.0, 0.0) if value != value else (False, value, copysign(1.0, value))
 
 
 def form_of(value: Any) -> Any:
-    """A value as a key that is equal to what Java's ``equals`` says: NaN to itself, -0.0 not to 0.0. ``value_of`` gives it back. All others are themselves."""
+    """Returns a value as a dict key that compares as Java's ``equals``: NaN equals itself, -0.0 differs from 0.0. ``value_of`` converts it back."""
     return canonical_key(value) if _is_odd(value) else value
 
 
@@ -290,7 +291,7 @@ def _is_odd(value: Any) -> bool:
 
 
 def _count(counts: dict[Any, int], value: Any, change: int) -> int:
-    """Returns how often a value is there now, by its form. A count below 0 stays: what it waits for may come late."""
+    """Changes the count of a value and returns the new one. A count below 0 is kept, since the missing addition may come late."""
     form = form_of(value)
     count = counts.get(form, 0) + change
     if count:
@@ -301,7 +302,7 @@ def _count(counts: dict[Any, int], value: Any, change: int) -> int:
 
 
 class KeptValues(SqlAggregate):
-    """Base of functions of all their values in the order in which they came."""
+    """The base of functions of all values in order of arrival."""
 
     ignores_nulls = True
 
@@ -323,14 +324,14 @@ class KeptValues(SqlAggregate):
 
 
 class FirstValue(KeptValues):
-    """FIRST_VALUE of rows that may go."""
+    """FIRST_VALUE with retractions."""
 
     def value(self, acc: Accumulator) -> Any:
         return acc[0][0] if acc else None
 
 
 class LastValue(KeptValues):
-    """LAST_VALUE of rows that may go."""
+    """LAST_VALUE with retractions."""
 
     def value(self, acc: Accumulator) -> Any:
         return acc[-1][0] if acc else None
@@ -377,7 +378,7 @@ class ListAgg(KeptValues):
 
 
 class ArrayAgg(KeptValues):
-    """ARRAY_AGG: null where no value is there."""
+    """ARRAY_AGG; null without values."""
 
     def __init__(self, call: AggregateCall, arguments: Sequence[LogicalType]) -> None:
         super().__init__(call, arguments)
@@ -388,7 +389,7 @@ class ArrayAgg(KeptValues):
 
 
 class Collect(SqlAggregate):
-    """A multiset: how often each value is there. Null is not taken."""
+    """COLLECT: a multiset, that is, the count of each value. Null is ignored."""
 
     def create(self) -> Accumulator:
         return [{}]
@@ -410,7 +411,7 @@ class Collect(SqlAggregate):
 
 
 class Percentile(SqlAggregate):
-    """PERCENTILE(value, percentage or array of them [, frequency]): ``[percentages, how often each value is there]``. A percentile between two values is
+    """PERCENTILE(value, percentage or array of them [, frequency]): ``[percentages, count of each value]``. A percentile between two values is
     interpolated (Flink: ``PercentileAggFunction.java``). Raises ``EvaluationError`` for a percentage outside of 0 to 1."""
 
     def create(self) -> Accumulator:
@@ -456,7 +457,7 @@ def _percentages(given: Any) -> tuple[float, ...]:
 
 
 def _percentile(values: Sequence[float], ends: Sequence[int], position: float) -> float:
-    """``ends``: for each value how many there are up to it. ``position``: from 1."""
+    """Returns the interpolated percentile at ``position``, from 1. ``ends``: for each value how many there are up to it."""
     lower, higher = floor(position), ceil(position)
     at = bisect_left(ends, lower)
     if ends[at] >= higher:
@@ -465,7 +466,7 @@ def _percentile(values: Sequence[float], ends: Sequence[int], position: float) -
 
 
 class SingleValue(KeptValues):
-    """The value of a scalar subquery."""
+    """SINGLE_VALUE: the value of a scalar subquery."""
 
     ignores_nulls = False
 
@@ -476,12 +477,12 @@ class SingleValue(KeptValues):
 
 
 def _json(key: str) -> str:
-    """As Jackson writes it."""
+    """Formats a text as a JSON string as Jackson does."""
     return json.dumps(key, ensure_ascii=False)
 
 
 class JsonArrayAgg(KeptValues):
-    """The planner puts ``JSON_STRING`` around the arguments: values are JSON texts."""
+    """JSON_ARRAYAGG. Values are JSON texts, since the planner wraps the arguments in ``JSON_STRING``."""
 
     def __init__(self, call: AggregateCall, arguments: Sequence[LogicalType]) -> None:
         super().__init__(call, arguments)
@@ -492,7 +493,7 @@ class JsonArrayAgg(KeptValues):
 
 
 class JsonObjectAgg(KeptValues):
-    """JSON_OBJECTAGG: its values are JSON texts. Raises ``EvaluationError`` for a key that is null, or there already."""
+    """JSON_OBJECTAGG of values that are JSON texts. Raises ``EvaluationError`` for a null or duplicate key."""
 
     ignores_nulls = False
 
@@ -513,7 +514,7 @@ class JsonObjectAgg(KeptValues):
 
 
 class Lag(SqlAggregate):
-    """The value some rows before: ``LAG(value, offset = 1, default = NULL)``."""
+    """LAG: the value some rows before, ``LAG(value, offset = 1, default = NULL)``."""
 
     can_retract = False
 
@@ -538,14 +539,14 @@ class Lag(SqlAggregate):
 
 
 class RowNumber(Count):
-    """ROW_NUMBER: the number of rows so far; in streaming mode RANK and DENSE_RANK too, with those of the same time, as in Flink 2.3."""
+    """ROW_NUMBER: the number of rows so far; in streaming mode also RANK and DENSE_RANK, where rows of the same time count, as in Flink 2.3."""
 
     def add(self, acc: Accumulator, args: Arguments) -> None:
         acc[0] += 1
 
 
 def make(call: AggregateCall, arguments: Sequence[LogicalType], retracts: bool) -> SqlAggregate | None:
-    """``None``: the function is not known."""
+    """Creates the function of a call; ``None``: it is unknown."""
     name = call.function
     if name in ("$MIN$1", "$MAX$1"):
         return Extreme(call, arguments, min if name == "$MIN$1" else max, retracts)

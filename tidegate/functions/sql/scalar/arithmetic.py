@@ -1,4 +1,4 @@
-"""Arithmetic and mathematical functions: Java's numbers, which wrap around, and DECIMAL of the precision that the plan says."""
+"""Arithmetic and mathematical functions: Java's numbers, which wrap around, and DECIMAL of the plan's precision."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ FLOATING = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 NUMBERS = (*WHOLE, *FLOATING, TypeRoot.DECIMAL)
 DOUBLE = LogicalType(TypeRoot.DOUBLE)
 DIVISION = Context(prec=38, rounding=ROUND_HALF_UP)
-"""Flink's ``MathContext(38, HALF_UP)``."""
+"""The context of divisions: Flink's ``MathContext(38, HALF_UP)``."""
 _DIGITS = {TypeRoot.TINYINT: 3, TypeRoot.SMALLINT: 5, TypeRoot.INTEGER: 10, TypeRoot.BIGINT: 19}
 
 
 def as_type(call: ScalarCall, operand: Operand, type: LogicalType) -> Evaluate:
-    """Returns what evaluates the operand as ``type``."""
+    """Returns the evaluation of an operand cast to ``type``."""
     cast = caster(operand.type, type, call.context, call)
     if cast is None:
         return operand.evaluate
@@ -135,7 +135,7 @@ def _scaled_interval(call: ScalarCall) -> Evaluate:
 def _decimal(
     call: ScalarCall, function: Callable[[Datum, Datum], Datum], exact: Callable[[Decimal, Decimal], Decimal]
 ) -> Evaluate:
-    """Exact, then rounded to the type of the call; null where it does not fit. Arrow computes with up to 76 digits."""
+    """Builds decimal arithmetic that is exact and then rounded to the type of the call; null where it does not fit. Arrow computes with up to 76 digits."""
     types = [_decimal_type(operand) for operand in call.operands]
     if None in types:
         return _binary(call, function, DOUBLE)
@@ -359,8 +359,7 @@ def _double_function(name: str, compute: Callable[..., Any], kind: KernelKind = 
 
 
 def _each(function: Callable[..., float]) -> Callable[..., Any]:
-    """A function of the C library for each value: numpy's vectorised ones differ from Java's in the last bit, by numpy's version and by the
-    processor's instructions."""
+    """Applies a function of the C library to each value: NumPy's vectorised ones differ from Java's in the last bit, depending on version and processor."""
 
     def computed(*values: Any) -> Any:
         found = np.empty(len(values[0]))
@@ -377,7 +376,7 @@ def _each(function: Callable[..., float]) -> Callable[..., Any]:
 
 
 def _power(base: Any, exponent: Any) -> Any:
-    """By the C library, with what Java says at the edges."""
+    """Computes powers by the C library, with Java's results at the edges."""
     with np.errstate(all="ignore"):
         approximate = np.float_power(base, exponent)
     exponents = np.broadcast_to(np.asarray(exponent, dtype=float), len(base)).tolist()

@@ -1,4 +1,4 @@
-"""Arrow's type for each of Flink's logical types."""
+"""The Arrow type of each of Flink's logical types."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RowType = LogicalType
 
 
 def arrow_type(type: LogicalType) -> pa.DataType:
-    """Returns the type of the columns that hold ``type``. Raises ``UnsupportedPlan`` for a type that columns do not hold.
+    """Returns the Arrow type of columns of a logical type. Raises ``UnsupportedPlan`` for a type without one.
 
     Timestamps have the unit that their precision needs (ms up to 3 digits, us up to 6, else ns), with UTC for those with a local time
     zone; TIME is in ms; intervals are a duration in ms or a number of months; RAW is what streams have of its class.
@@ -54,7 +54,7 @@ def arrow_schema(type: RowType) -> pa.Schema:
 
 
 def batch_of(columns: Sequence[pa.Array], schema: pa.Schema, count: int) -> pa.RecordBatch:
-    """Returns a batch of ``count`` rows, also without columns."""
+    """Makes a batch of ``count`` rows, also without columns."""
     if columns:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
     return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
@@ -89,4 +89,4 @@ _RAW: Final = {
     "java.lang.Character": pa.string(),
     "java.math.BigInteger": pa.decimal256(76, 0),
 }
-"""By the class: pickled objects, ``Types.CHAR()`` and ``Types.BIG_INT()``."""
+"""The Arrow types of RAW by class: pickled objects, ``Types.CHAR()`` and ``Types.BIG_INT()``."""

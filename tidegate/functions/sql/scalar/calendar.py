@@ -1,4 +1,4 @@
-"""Dates and times as numbers: the proleptic Gregorian calendar over numpy, offsets of time zones, and Flink's texts of them.
+"""Dates and times as numbers: the proleptic Gregorian calendar over NumPy, offsets of time zones, and Flink's texts of them.
 
 Sources: Flink's ``DateTimeUtils`` (2.3) and the parts of Calcite's that it took over. A date is a number of days since 1970-01-01.
 """
@@ -17,7 +17,7 @@ import numpy.typing as npt
 Longs = npt.NDArray[np.int64]
 DAY_MS: Final = 86_400_000
 _FIRST_TRANSITION: Final = -2_208_988_800
-"""1900-01-01 in UTC, before which ``java.util.TimeZone`` knows of no changes."""
+"""1900-01-01 in UTC, before which ``java.util.TimeZone`` knows no transitions."""
 UNITS_PER_SECOND: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 EPOCH_JULIAN: Final = 2440588
 """The Julian day of 1970-01-01."""
@@ -60,7 +60,7 @@ def month_lengths(year: Longs, month: Longs) -> Longs:
 
 
 def add_months(days: Longs, months: Any) -> Longs:
-    """Returns the dates months later; the day is cut to the length of its month."""
+    """Returns the dates some months later; the day is limited to the length of its month."""
     year, month, day = civil_from_days(days)
     total = year * 12 + (month - 1) + months
     year, month = total // 12, total % 12 + 1
@@ -69,21 +69,21 @@ def add_months(days: Longs, months: Any) -> Longs:
 
 
 def truncating_divide(left: Longs, right: Any) -> Longs:
-    """Returns quotients as Java has them: cut towards zero."""
+    """Returns quotients truncated towards zero, as in Java."""
     quotient = left // right
     found: Longs = quotient + ((left % right != 0) & (quotient < 0))
     return found
 
 
 def is_valid_date(year: int, month: int, day: int) -> bool:
-    """Whether the calendar has the day."""
+    """Returns whether the date exists."""
     if not 1 <= month <= 12 or day < 1:
         return False
     return day <= int(month_lengths(np.array([year]), np.array([month]))[0])
 
 
 def parse_date(text: str) -> int | None:
-    """As ``CAST(text AS DATE)``: ``yyyy[-M[-d]]`` and anything behind a blank. ``None`` for what is no date."""
+    """Parses a date as ``CAST(text AS DATE)``: ``yyyy[-M[-d]]`` and anything after a blank. ``None`` for an invalid date."""
     text = text.strip()
     head = text.split(" ", 1)[0]
     parts = head.split("-")
@@ -96,7 +96,7 @@ def parse_date(text: str) -> int | None:
 
 
 def parse_time_ms(text: str) -> int | None:
-    """As ``CAST(text AS TIME)``: ``H[:m[:s[.fraction]]]`` in ms of the day."""
+    """Parses a time as ``CAST(text AS TIME)``: ``H[:m[:s[.fraction]]]``, in ms of the day."""
     match = _TIME.fullmatch(text.strip())
     if match is None:
         return None
@@ -108,8 +108,8 @@ def parse_time_ms(text: str) -> int | None:
 
 
 def parse_timestamp(text: str) -> int | None:
-    """As ``CAST(text AS TIMESTAMP)``: ``yyyy-M-d[ H:m:s[.fraction]]`` in ns since 1970. A day up to the 31st is cut to the length of
-    its month, as Java's smart resolver does; years begin at 1."""
+    """Parses a timestamp as ``CAST(text AS TIMESTAMP)``: ``yyyy-M-d[ H:m:s[.fraction]]``, in ns since 1970. A day up to the 31st is limited to the
+    length of its month, as by Java's smart resolver; years begin at 1."""
     match = _TIMESTAMP.fullmatch(text.strip())
     if match is None:
         return None
@@ -136,7 +136,7 @@ def zone(name: str) -> ZoneInfo:
 
 @lru_cache(maxsize=262_144)
 def _offset_at_hour(name: str, hour: int) -> int | None:
-    """The offset in s during the quarter of an hour, ``None`` if it changes in it."""
+    """Returns the offset of a zone in s during a quarter of an hour, ``None`` if it changes in it."""
     first, last = _offset_seconds(name, hour * 900), _offset_seconds(name, hour * 900 + 899)
     return first if first == last else None
 
@@ -151,13 +151,13 @@ def _offset_seconds(name: str, second: int) -> int:
 
 
 def offset_at(second: int, name: str) -> int:
-    """Returns what the zone is ahead of UTC, in s, at a moment (s since 1970 in UTC)."""
+    """Returns a zone's offset from UTC, in s, at a moment (s since 1970 in UTC)."""
     found = _offset_at_hour(name, second // 900)
     return _offset_seconds(name, second) if found is None else found
 
 
 def offsets(seconds: Longs, name: str) -> Longs:
-    """Returns what the zone is ahead of UTC, in s, at each moment (s since 1970 in UTC)."""
+    """Returns a zone's offset from UTC, in s, at each moment (s since 1970 in UTC)."""
     if name in ("UTC", "GMT", "Z", "Etc/UTC"):
         return np.zeros(len(seconds), np.int64)
     quarters, back = np.unique(seconds // 900, return_inverse=True)
@@ -168,7 +168,7 @@ def offsets(seconds: Longs, name: str) -> Longs:
 
 
 def legacy_offsets(seconds: Longs, name: str) -> Longs:
-    """As ``offsets`` by ``java.util.TimeZone``, which has the standard offset of today before 1900 instead of local mean time."""
+    """Returns offsets as ``java.util.TimeZone`` does, with today's standard offset before 1900 instead of local mean time."""
     found = offsets(seconds, name)
     old = seconds < _FIRST_TRANSITION
     return np.where(old, _standard_offset(name), found) if old.any() else found
@@ -183,8 +183,8 @@ def _standard_offset(name: str) -> int:
 
 
 def legacy_instant(local: Longs, name: str) -> Longs:
-    """As ``to_instant`` by ``java.util.GregorianCalendar``: of two moments with the same local time it is the later, that of standard
-    time, and before 1900 the offset is the standard one."""
+    """Converts local times to moments as ``java.util.GregorianCalendar`` does: of two moments with the same local time the later, in standard time, and
+    before 1900 by the standard offset."""
     before, after = legacy_offsets(local - 86_400, name), legacy_offsets(local + 86_400, name)
     late = local - after
     return np.where(legacy_offsets(late, name) == after, late, local - before)

@@ -1,4 +1,4 @@
-"""CAST, TRY_CAST and REINTERPRET between all types. Source: the cast rules of Flink's planner (2.3)."""
+"""CAST, TRY_CAST and REINTERPRET between all types, by the cast rules of Flink's planner (2.3)."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ _FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 _STAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _INTERVALS = (TypeRoot.INTERVAL_YEAR_MONTH, TypeRoot.INTERVAL_DAY_TIME)
 _COMPACT = 18
-"""Digits of decimals that Flink holds as 64-bit numbers."""
+"""The most digits of decimals that Flink stores as 64-bit numbers."""
 
 
 def caster(
     source: LogicalType, target: LogicalType, context: EvaluationContext, call: ScalarCall, is_try: bool = False
 ) -> Cast | None:
-    """Returns what casts arrays of ``source`` to ``target``, ``None`` where they are the same. Raises ``UnsupportedPlan`` in the name of
-    ``call``. With ``is_try`` what cannot be read is null instead of an ``EvaluationError``."""
+    """Returns the function that casts arrays of ``source`` to ``target``, ``None`` where the types are equal. Raises ``UnsupportedPlan`` that names
+    ``call``. With ``is_try`` a value that cannot be cast is null instead of an ``EvaluationError``."""
     if source.with_nullable(True) == target.with_nullable(True):
         return None
     if source.root is TypeRoot.NULL:
@@ -97,7 +97,7 @@ def _cast(call: ScalarCall, is_try: bool) -> Evaluate:
 
 @function("REINTERPRET")
 def _reinterpret_call(call: ScalarCall) -> Evaluate:
-    """The number that a value is held as: ms of an interval, of a moment."""
+    """Builds REINTERPRET: returns the number as which a value is stored, such as ms of an interval."""
     wanted = call.arrow
     return elementwise(call, lambda array: from_numpy(longs(array), wanted, null_mask(array)))
 
@@ -133,7 +133,7 @@ def _caster(source: LogicalType, target: LogicalType, context: EvaluationContext
 
 
 def _reading(parse: Callable[[str], Any], target: LogicalType, is_try: bool) -> Cast:
-    """A cast of texts, each distinct one read once."""
+    """Returns a cast that parses texts, each distinct one once."""
     wanted, name = arrow_type(target), str(target.with_nullable(True))
 
     def read(text: str) -> Any:
@@ -215,13 +215,13 @@ def _to_whole(source: LogicalType, target: LogicalType, is_try: bool) -> Cast | 
 
 
 def _wrap(value: int, bits: int) -> int:
-    """The low bits of the low 64, as ``BigDecimal.longValue`` and a narrowing have them."""
+    """Returns the low bits of the low 64, as ``BigDecimal.longValue`` and a narrowing cast do."""
     half = 1 << (bits - 1)
     return (value + half) % (1 << bits) - half
 
 
 def saturate(values: Any, bits: int) -> Any:
-    """Returns floating-point numbers as whole ones of 32 or 64 bits, as Java's casts: cut towards zero, held at the ends, 0 for NaN."""
+    """Casts floats to 32 or 64-bit integers as Java does: truncated, limited to the range, 0 for NaN."""
     values = np.trunc(np.nan_to_num(values.astype(np.float64), nan=0.0, posinf=np.inf, neginf=-np.inf))
     edge = float(1 << (bits - 1))
     inside = (values >= -edge) & (values < edge)
@@ -257,7 +257,7 @@ def doubles(array: pa.Array) -> pa.Array:
 
 
 def narrow(value: float) -> float:
-    """The nearest number of 32 bits."""
+    """Returns the nearest 32-bit float."""
     with np.errstate(over="ignore"):
         return float(np.float32(value))
 
@@ -301,7 +301,7 @@ def rescale(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def widened(array: pa.Array) -> pa.Array:
-    """Returns decimals with a digit more before the point: what is rounded may need it."""
+    """Returns decimals with one more digit before the point, which rounding may need."""
     precision = array.type.precision + 1
     if precision > 76:
         raise EvaluationError(f"a number of {array.type} cannot be rounded")
@@ -458,5 +458,5 @@ def list_offsets(array: pa.Array) -> pa.Array:
 
 
 def list_array(offsets: pa.Array, values: pa.Array, mask: pa.Array) -> pa.Array:
-    """Returns lists of ``values`` between the offsets, null where ``mask`` is true."""
+    """Makes lists of ``values`` between the offsets, null where ``mask`` is true."""
     return pa.ListArray.from_arrays(offsets, values, mask=mask)

@@ -1,4 +1,4 @@
-"""From row expressions to kernels: compiled once for an operator, evaluated for each batch."""
+"""The compiler from row expressions to kernels: compiled once for an operator, evaluated for each batch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tidegate.plan.logical_types import TypeRoot
 
 
 class CompiledProjection:
-    """Some expressions over one input; what they have in common is computed once for a batch."""
+    """Expressions over one input, compiled; common parts are computed once for a batch."""
 
     def __init__(self, operands: Sequence[Operand], context: EvaluationContext) -> None:
         self._operands: Final = tuple(operands)
@@ -28,14 +28,14 @@ class CompiledProjection:
         self.types: Final = tuple(operand.type for operand in operands)
 
     def evaluate(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """Returns an array for each expression, as long as the batch. Columns are found by position, so the batch may have further
-        ones behind those of the input type. Raises ``EvaluationError`` for values that Flink's function fails for too."""
+        """Evaluates each expression to an array of the batch's length. Columns are found by position, so the batch may have further ones behind those
+        of the input type. Raises ``EvaluationError`` for values for which Flink's function fails too."""
         rows = _rows(batch, self._context)
         return [operand.values(rows) for operand in self._operands]
 
 
 class CompiledExpression:
-    """An expression over one input; ``type`` is that of its values."""
+    """An expression over one input, compiled; ``type``: of its values."""
 
     def __init__(self, operand: Operand, context: EvaluationContext) -> None:
         self._projection: Final = CompiledProjection([operand], context)
@@ -43,18 +43,18 @@ class CompiledExpression:
         self.arrow_type: Final = operand.arrow
 
     def evaluate(self, batch: pa.RecordBatch) -> pa.Array:
-        """As ``CompiledProjection.evaluate``, for the one expression."""
+        """Evaluates the expression; see ``CompiledProjection.evaluate``."""
         return self._projection.evaluate(batch)[0]
 
 
 class CompiledFilter:
-    """A condition over one input."""
+    """A condition over one input, compiled."""
 
     def __init__(self, operand: Operand, context: EvaluationContext) -> None:
         self._expression: Final = CompiledExpression(operand, context)
 
     def evaluate(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """Returns a mask without nulls: a row for which the condition is not known is not taken."""
+        """Evaluates the condition to a mask without nulls: rows for which it is unknown are not taken."""
         mask = self._expression.evaluate(batch)
         return pc.fill_null(mask, False) if mask.null_count else mask
 
@@ -84,7 +84,7 @@ def compile_filter(rex: Rex, input_type: RowType, context: EvaluationContext | N
 
 
 class _Compiler:
-    """Compiles the expressions of one operator; equal ones become one operand."""
+    """Compiles the expressions of one operator; equal ones share an operand."""
 
     def __init__(self, input_type: RowType, context: EvaluationContext) -> None:
         self._input = input_type
@@ -175,7 +175,7 @@ def _no_column(rows: Rows) -> Datum:
 
 
 def _named(evaluate: Evaluate, call: ScalarCall) -> Evaluate:
-    """What Arrow refuses in a batch becomes an error that names the function."""
+    """Wraps an evaluation so that Arrow's errors name the function."""
 
     def named(rows: Rows) -> Datum:
         try:
@@ -187,7 +187,7 @@ def _named(evaluate: Evaluate, call: ScalarCall) -> Evaluate:
 
 
 def _shared(operand: Operand) -> Operand:
-    """An operand that is computed once for the same rows."""
+    """Returns an operand that is computed once for the same rows."""
     evaluate = operand.evaluate
 
     def remembered(rows: Rows) -> Datum:
@@ -202,7 +202,7 @@ def _shared(operand: Operand) -> Operand:
 
 
 def _registered(call: ScalarCall) -> Operand:
-    """A call of a function that the program registered."""
+    """Compiles a call of a function that the program registered."""
     function = call.context.functions.get(call.name)
     if function is None:
         known = ", ".join(sorted(call.context.functions)) or "none"

@@ -1,4 +1,4 @@
-"""What an expression needs besides its rows, and how its evaluation fails."""
+"""The context of evaluation, and the error of a failed one."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from tidegate.model.errors import UserError
 from tidegate.plan.logical_types import LogicalType
 
 PythonFunction: TypeAlias = Callable[..., "pa.Array"]
-"""A registered function: it takes an Arrow array for each argument, all of one length, and returns an array of that length."""
+"""A registered function, which takes an Arrow array for each argument and returns an array of the same length."""
 
 
 @runtime_checkable
 class TypedFunction(Protocol):
-    """A registered function that asks for the types of a call."""
+    """A registered function that depends on the types of a call."""
 
     def bind(self, types: Sequence[LogicalType], result: LogicalType) -> Callable[[int, Sequence[pa.Array]], pa.Array]:
-        """The function for one call: of the number of rows and the arguments as arrays, an array of as many results of the type ``result``."""
+        """Returns the function for one call, which takes the number of rows and the argument arrays and returns an array of type ``result``."""
 
 
 class EvaluationError(UserError):
-    """A value for which Flink's function fails too, such as a division by zero or a text that is no number. The same data fails again,
-    so the job is not restarted."""
+    """A value for which Flink's function fails too, such as a division by zero or an invalid number. The same data fails again, so the job is not
+    restarted."""
 
     code = "expression"
 
 
 def wall_clock_ms() -> int:
-    """Returns the time of the machine, ms since 1970."""
+    """Returns the wall clock, in ms since 1970."""
     return time.time_ns() // 1_000_000
 
 
 def no_watermark() -> int | None:
-    """Returns ``None``: there was no watermark yet."""
+    """Returns ``None``: there is no watermark yet."""
     return None
 
 

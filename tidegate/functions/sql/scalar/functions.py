@@ -1,4 +1,4 @@
-"""All scalar functions: importing this module fills the registry."""
+"""Imports all modules of scalar functions, which fills the registry."""
 
 from __future__ import annotations
 

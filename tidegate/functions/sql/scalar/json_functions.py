@@ -1,5 +1,5 @@
-"""Functions of JSON. Sources: Flink's ``SqlJsonUtils`` and Calcite's ``JsonFunctions``: a path without a mode is strict, where a missing
-member is an error; in lax mode it is empty. What follows a complete value is not looked at."""
+"""JSON functions, after Flink's ``SqlJsonUtils`` and Calcite's ``JsonFunctions``: a path without a mode is strict, where a missing member is an error;
+in lax mode it is empty. Text after a complete value is ignored."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from tidegate.plan.errors import UnsupportedPlan
 from tidegate.plan.logical_types import LogicalType, TypeRoot
 
 Step = str | int | None
-"""A member, an element, or all of them (``None``)."""
+"""A step of a path: a member, an element, or all of them (``None``)."""
 
 
 class _Missing(Exception):
-    """A path that leads nowhere."""
+    """A path leads nowhere."""
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -93,7 +93,7 @@ _STEP: Final = re.compile(
 
 
 def find(value: Any, steps: tuple[Step, ...]) -> Any:
-    """Returns what a path leads to; with a * the list of all. Raises ``_Missing``."""
+    """Returns the value at a path; for a ``*`` the list of all. Raises ``_Missing``."""
     for position, step in enumerate(steps):
         if step is None:
             if not isinstance(value, (list, dict)):
@@ -121,7 +121,7 @@ def _is_scalar(value: Any) -> bool:
 
 
 def _looked_up(text: str, path: str) -> tuple[bool, bool, Any]:
-    """Whether the path is lax, whether it failed, and the value."""
+    """Evaluates a path; returns whether it is lax, whether it failed, and the value."""
     is_lax, steps = parse_path(path)
     try:
         document = parse(text)
@@ -134,7 +134,7 @@ def _looked_up(text: str, path: str) -> tuple[bool, bool, Any]:
 
 
 def _behaviours(call: ScalarCall) -> dict[str, tuple[str, Any]]:
-    """The clauses of JSON_VALUE: ON EMPTY and ON ERROR with a behaviour and a default."""
+    """Returns the clauses of JSON_VALUE: behaviour and default for EMPTY and ERROR."""
     found: dict[str, tuple[str, Any]] = {"EMPTY": ("NULL", None), "ERROR": ("NULL", None)}
     behaviour, default = "NULL", None
     for operand in call.operands[2:]:
@@ -260,7 +260,7 @@ def _json_exists_call(call: ScalarCall) -> Evaluate:
 
 
 def to_json(value: Any) -> str:
-    """Returns a value without blanks, members in order of their names."""
+    """Formats a value as JSON without blanks, members sorted by name."""
     match value:
         case None:
             return "null"
@@ -305,7 +305,7 @@ for _name, _shape in (
 
 
 def writer(type: LogicalType, time_zone: str) -> Callable[[Any], str]:
-    """Returns what writes values of a type as JSON. Raises ``UnsupportedPlan``."""
+    """Returns the function that formats values of a type as JSON. Raises ``UnsupportedPlan``."""
     bare = _bare_writer(type, time_zone)
     return lambda value: "null" if value is None else bare(value)
 
@@ -357,7 +357,7 @@ def _bare_writer(type: LogicalType, time_zone: str) -> Callable[[Any], str]:
 
 
 def _iso_text(value: int, per_second: int) -> str:
-    """As ``LocalDateTime.toString``: seconds and digits of the fraction only as far as they are not zero, the digits by threes."""
+    """Formats a timestamp as ``LocalDateTime.toString``: seconds and fraction only where they are not zero, the fraction in groups of three digits."""
     seconds, fraction = divmod(value, per_second)
     days, second = divmod(seconds, 86_400)
     text = f"{date_text(days)}T{second // 3600:02d}:{second // 60 % 60:02d}"
@@ -382,7 +382,7 @@ _JSON_CALLS = ("$JSON_OBJECT$1", "$JSON_ARRAY$1", "$JSON$1")
 
 
 def _value_writers(call: ScalarCall, indices: range) -> list[Callable[[Any], str]]:
-    """What JSON functions made is put in as it is."""
+    """Returns the JSON formatters of operands; results of JSON functions are inserted as they are."""
     return [
         (lambda value: "null" if value is None else value)
         if call.operands[index].function in _JSON_CALLS
@@ -433,7 +433,7 @@ def _json_array_call(call: ScalarCall) -> Evaluate:
 
 @function("JSON_QUOTE", kind=KernelKind.DISTINCT)
 def _json_quote_call(call: ScalarCall) -> Evaluate:
-    """Characters beyond ASCII as ``\\u``; one of two units by its code point and its second unit, as Flink writes them."""
+    """Builds JSON_QUOTE: non-ASCII characters become ``\\u`` escapes; of a surrogate pair Flink writes code point and second unit."""
     check_texts(call)
     simple = {'"': '\\"', "\\": "\\\\", "/": "/", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
@@ -456,7 +456,7 @@ def _json_quote_call(call: ScalarCall) -> Evaluate:
 
 @function("JSON_UNQUOTE", kind=KernelKind.DISTINCT)
 def _json_unquote_call(call: ScalarCall) -> Evaluate:
-    """A text that is no JSON string stays as it is."""
+    """Builds JSON_UNQUOTE: a text that is not a JSON string stays unchanged."""
     check_texts(call)
 
     def unquoted(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What builders make kernels of: Arrow functions, numpy over numbers, Python over values."""
+"""Helpers that build kernels: of Arrow functions, of NumPy functions, of Python functions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidegate.functions.sql.scalar.registry import Datum, Evaluate, Rows, Scalar
 
 
 def if_else(condition: pa.Array, left: Any, right: Any) -> pa.Array:
-    """``pyarrow.compute.if_else``, without scalars that are null: with one pyarrow 23 gives a slice of texts offsets that lie outside of it."""
+    """Calls ``pyarrow.compute.if_else`` without null scalars, for which pyarrow 23 computes wrong offsets on slices of texts."""
     arrays = [
         pa.nulls(len(condition), one.type) if isinstance(one, pa.Scalar) and not one.is_valid else one
         for one in (left, right)
@@ -23,7 +23,7 @@ def if_else(condition: pa.Array, left: Any, right: Any) -> pa.Array:
 
 
 def arrow_kernel(call: ScalarCall, function: Callable[..., Datum]) -> Evaluate:
-    """A kernel that takes columns and constants alike; its result is cast to the type of the call."""
+    """Builds a kernel of an Arrow function that accepts columns and constants alike; its result is cast to the type of the call."""
     wanted = call.arrow
 
     def evaluate(rows: Rows) -> Datum:
@@ -36,8 +36,7 @@ def arrow_kernel(call: ScalarCall, function: Callable[..., Datum]) -> Evaluate:
 def elementwise(
     call: ScalarCall, function: Callable[..., pa.Array], *, columns: Sequence[int] | None = None
 ) -> Evaluate:
-    """A kernel that takes arrays of the operands at ``columns`` (all of them by default). For constants alone it is called with arrays
-    of one value."""
+    """Builds a kernel of a function of arrays, of the operands at ``columns`` (default: all). If all are constants it is called with arrays of one value."""
     operands = call.operands if columns is None else [call.operands[index] for index in columns]
     wanted = call.arrow
 
@@ -53,9 +52,8 @@ def elementwise(
 def by_value(
     call: ScalarCall, function: Callable[..., Any], *, columns: Sequence[int] | None = None, is_strict: bool = True
 ) -> Evaluate:
-    """A kernel of a Python function. It is called once for each distinct value of a single text or number, else for each row. Where it
-    ``is_strict`` the result is null if an argument is, without a call. Times are numbers, rows are dictionaries by field, maps are lists
-    of pairs."""
+    """Builds a kernel of a Python function. It is called once for each distinct value of a single text or number, otherwise for each row.
+    ``is_strict``: the result is null if an argument is, without a call. Times are numbers, rows are dicts by field, maps are lists of pairs."""
     wanted = call.arrow
     taken = list(range(len(call.operands)) if columns is None else columns)
     computed = [index for index in taken if not call.operands[index].is_literal]
@@ -81,7 +79,7 @@ def by_value(
 
 
 class _Row(tuple[Any, ...]):
-    """A row of arguments in which only ``None`` itself is found by ``in``."""
+    """A row of arguments in which ``in`` finds only ``None`` itself."""
 
     __slots__ = ()
 

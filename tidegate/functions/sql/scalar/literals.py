@@ -1,4 +1,4 @@
-"""Constants of a plan as values: dates as days since 1970, times as ms of the day, timestamps as a count of their column's unit."""
+"""Values of a plan's constants: dates are days since 1970, times ms of the day, timestamps a count of their column's unit."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tidegate.plan.expressions import JsonValue, RexLiteral, python_value
 from tidegate.plan.logical_types import LogicalType, TypeRoot
 
 _EXACT = Context(prec=100)
-"""The planner may give a DECIMAL more digits behind the point than its type has; Flink rounds it then."""
+"""A context with more digits than any DECIMAL: the planner may give a constant more digits than its type has; Flink rounds it then."""
 
 
 def literal_value(rex: RexLiteral) -> Any:
-    """Returns the value of a constant: numbers, texts and bytes as Python has them, times as numbers, a search argument as it is."""
+    """Returns the value of a constant: numbers, texts and bytes as in Python, times as numbers, a search argument unchanged."""
     if rex.sarg is not None:
         return rex.sarg
     if rex.symbol is not None:
@@ -28,7 +28,7 @@ def literal_value(rex: RexLiteral) -> Any:
 
 
 def value_of(value: JsonValue | Decimal, type: LogicalType) -> Any:
-    """Returns what a literal or a bound of a search argument means. Raises ``UnsupportedPlan``."""
+    """Converts a literal or a bound of a search argument to a value. Raises ``UnsupportedPlan``."""
     if value is None:
         return None
     match type.root:

@@ -1,4 +1,4 @@
-"""Comparison, three-valued logic, and what chooses between values: CASE, IF, COALESCE, GREATEST, SEARCH."""
+"""Comparison, three-valued logic, and conditional functions: CASE, IF, COALESCE, GREATEST, SEARCH."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _DIGITS = {TypeRoot.TINYINT: 3, TypeRoot.SMALLINT: 5, TypeRoot.INTEGER: 10, Type
 
 
 def common_type(left: LogicalType, right: LogicalType) -> LogicalType | None:
-    """Returns a type in which values of both are compared without a loss, ``None`` if there is none."""
+    """Returns a type to which both can be cast for a comparison without loss, ``None`` if there is none."""
     if left.root is TypeRoot.NULL:
         return right
     if right.root is TypeRoot.NULL or left.with_nullable(True) == right.with_nullable(True):
@@ -115,7 +115,7 @@ def _compare_nested(is_negated: bool) -> Comparison:
 
 
 def _plain(value: Any) -> Any:
-    """Pairs of a map in any order are the same map."""
+    """Returns a form in which maps are equal whatever the order of their pairs."""
     if isinstance(value, list) and value and isinstance(value[0], tuple):
         return {key: _plain(item) for key, item in value}
     return list(value.values()) if isinstance(value, dict) else value
@@ -165,7 +165,7 @@ def _or_call(call: ScalarCall) -> Evaluate:
 
 
 def _connective(call: ScalarCall, combine: Comparison, decides: bool) -> Evaluate:
-    """``decides``: the value that makes the result known. Operands that may fail are evaluated over the rows that are still open."""
+    """Builds AND or OR. ``decides``: the value that determines the result. Operands that may fail are evaluated only for undecided rows."""
     operands = call.operands
 
     def evaluate(rows: Rows) -> Datum:
@@ -241,7 +241,7 @@ def _is_not_unknown_call(call: ScalarCall) -> Evaluate:
 
 @function("CASE")
 def _case_call(call: ScalarCall) -> Evaluate:
-    """Operands are conditions and values in turn, and the value for the rest."""
+    """Builds CASE: operands are conditions and values in turn, and the default value."""
     conditions = call.operands[:-1:2]
     values = [_as(call, operand) for operand in (*call.operands[1::2], call.operands[-1])]
     return _choose(call, conditions, values)
@@ -268,7 +268,7 @@ def _choose(call: ScalarCall, conditions: Sequence[Operand], values: Sequence[Op
         return at_once
 
     def in_turn(rows: Rows) -> Datum:
-        """Each condition over the rows that are still open, each value over the rows that take it."""
+        """Evaluates each condition for undecided rows, and each value for the rows that take it."""
         is_open = pa.repeat(pa.scalar(True), rows.count)
         parts: list[tuple[pa.Array, pa.Array]] = []
         for condition, value in zip(conditions, values[:-1], strict=True):
@@ -284,7 +284,7 @@ def _choose(call: ScalarCall, conditions: Sequence[Operand], values: Sequence[Op
 
 
 def _as(call: ScalarCall, operand: Operand) -> Operand:
-    """The operand with values of the call's type."""
+    """Casts an operand to the call's type."""
     cast = caster(operand.type, call.type, call.context, call)
     if operand.arrow == call.arrow and (cast is None or call.type.root in (*TEXT, *BYTES)):
         return operand
@@ -330,7 +330,7 @@ def _nullif_call(call: ScalarCall) -> Evaluate:
 
 @function("GREATEST", "LEAST")
 def _greatest_call(call: ScalarCall) -> Evaluate:
-    """Null if an operand is."""
+    """Builds GREATEST and LEAST; null if an operand is."""
     operands = [_as(call, operand) for operand in call.operands]
     if call.type.root in NESTED:
         raise call.refuse()
@@ -352,7 +352,7 @@ def _itself(datum: Datum) -> Datum:
 
 
 def _order_of_floats(datum: Datum) -> Datum:
-    """Whole numbers in the order of Java's ``Double.compareTo``: -0.0 is less than 0.0, NaN greater than all."""
+    """Maps floats to integers in the order of Java's ``Double.compareTo``: -0.0 is less than 0.0, NaN greater than all."""
     array = as_array(datum, 1).cast(pa.float64())
     values = np.asarray(array.fill_null(0.0))
     bits = values.view(np.int64)
@@ -364,7 +364,7 @@ def _order_of_floats(datum: Datum) -> Datum:
 
 @function("SEARCH")
 def _search_call(call: ScalarCall) -> Evaluate:
-    """IN, BETWEEN and OR of comparisons with constants: whether a value is in one of the ranges of a search argument."""
+    """Builds SEARCH, of which IN, BETWEEN and OR of comparisons with constants are made: tests for membership in the ranges of a search argument."""
     value, argument = call.operands
     sarg = argument.literal
     if not isinstance(sarg, Sarg):
@@ -448,7 +448,7 @@ def _is_in(points: Sequence[pa.Scalar], common: LogicalType) -> Callable[[Datum]
 
 
 def _is_same(datum: Datum, point: pa.Scalar) -> Datum:
-    """Whether floating values are the same object to Java: 0.0 and -0.0 are two."""
+    """Compares floats as Java objects: 0.0 and -0.0 differ."""
     found = pc.equal(datum, point)
     if point.as_py() != 0:
         return found

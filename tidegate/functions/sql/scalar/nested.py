@@ -1,4 +1,4 @@
-"""Functions of arrays, maps, multisets and rows. Sources: ``table.runtime.functions.scalar.Array*Function`` and ``Map*Function`` (2.3)."""
+"""Functions of arrays, maps, multisets and rows, after ``table.runtime.functions.scalar.Array*Function`` and ``Map*Function`` (2.3)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidegate.plan.logical_types import LogicalType, TypeRoot
 
 
 def _columns(call: ScalarCall, rows: Rows, types: Iterable[LogicalType]) -> list[pa.Array]:
-    """The operands as arrays of the types."""
+    """Evaluates the operands to arrays of the given types."""
     found = []
     for operand, type in zip(call.operands, types, strict=True):
         array = operand.values(rows)
@@ -41,7 +41,7 @@ def _row_call(call: ScalarCall) -> Evaluate:
 
 
 def _interleaved(columns: list[pa.Array]) -> pa.Array:
-    """The values of all columns row by row."""
+    """Concatenates the values of all columns, row by row."""
     count, width = len(columns[0]), len(columns)
     together = pa.concat_arrays(columns)
     indices = [column * count + index for index in range(count) for column in range(width)]
@@ -66,7 +66,7 @@ def _array_call(call: ScalarCall) -> Evaluate:
 
 @function("MAP", kind=KernelKind.VALUES)
 def _map_call(call: ScalarCall) -> Evaluate:
-    """The last value of a key counts."""
+    """Builds MAP; the last value of a duplicate key counts."""
     key, item = call.type.children
     width = len(call.operands) // 2
 
@@ -93,7 +93,7 @@ def _unique_pairs(pairs: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
 
 
 def _key(value: Any) -> Any:
-    """What two values have in common that are equal: something that can be looked up."""
+    """Returns a hashable form that equal values have in common."""
     match value:
         case list():
             return ("list", *map(_key, value))
@@ -111,7 +111,7 @@ def _key(value: Any) -> Any:
 
 @function("ITEM")
 def _item_call(call: ScalarCall) -> Evaluate:
-    """The element at a position from 1, or the value of a key; null where there is none."""
+    """Builds ITEM: the element at a position from 1, or the value of a key; null where there is none."""
     root = call.operands[0].type.root
     if root is TypeRoot.ARRAY:
 
@@ -134,7 +134,7 @@ def _item_call(call: ScalarCall) -> Evaluate:
 
 
 def _missing_item(type: LogicalType) -> Any:
-    """What a key that is not there gives: null, and for values that are NOT NULL what Flink's generated code begins with
+    """Returns the value for a missing key: null, or for values that are NOT NULL the initial value in Flink's generated code
     (``CodeGenUtils.primitiveDefaultValue``)."""
     if type.nullable:
         return None
@@ -221,7 +221,7 @@ def _intersect(values: list[Any], others: list[Any]) -> list[Any]:
 
 
 def _slice(values: list[Any], start: int, end: int | None = None) -> list[Any]:
-    """From and to positions from 1, or from the end where they are negative."""
+    """Slices a list by positions from 1, negative ones counting from the end."""
     count = len(values)
     end = count if end is None else end
     first = start - 1 if start > 0 else max(count + start, 0) if start < 0 else 0
@@ -321,7 +321,7 @@ _SUMMARIES = (
     (re.compile(r"\bVARBINARY\(2147483647\)"), "BYTES"),
     (re.compile(r"\bTIMESTAMP\((\d)\) WITH LOCAL TIME ZONE"), r"TIMESTAMP_LTZ(\1)"),
 )
-"""Flink's ``asSummaryString`` has these in place of the names of serialized types."""
+"""Names of types in Flink's ``asSummaryString`` that differ from serialized types."""
 
 
 @function("TYPEOF")

@@ -1,4 +1,4 @@
-"""LIKE, SIMILAR TO and the functions of regular expressions. Java's expressions are read by Python's ``re``, with its classes of ASCII."""
+"""LIKE, SIMILAR TO and regular expression functions. Java's expressions are translated for Python's ``re``, with ASCII classes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidegate.functions.sql.scalar.registry import Evaluate, KernelKind, ScalarC
 from tidegate.functions.sql.scalar.strings import check_texts, units
 
 _ONE = "[^\n\r\x85\u2028\u2029]"
-"""Any character but the ends of lines, as Java's ``.``: what ``_`` stands for."""
+"""A regular expression for any character but line ends, as Java's ``.``: the meaning of ``_``."""
 _ANY = "(?s:.*)"
 _SIMILAR_SPECIALS = "[]()|^-+*_%?{}"
 _JAVA_SPECIALS = "[]()|^-+*?{}$\\."
@@ -29,13 +29,13 @@ _REPETITION = re.compile(r"\{\d+(,\d*)?\}", re.ASCII)
 
 @lru_cache(maxsize=1024)
 def like_expression(pattern: str, escape: str | None) -> re.Pattern[str]:
-    """Returns the regular expression of a pattern of LIKE. Raises ``EvaluationError`` for an escape before another character."""
+    """Compiles a LIKE pattern to a regular expression. Raises ``EvaluationError`` for an escape before an ordinary character."""
     return re.compile(_like_text(pattern, escape, re.escape))
 
 
 @lru_cache(maxsize=1024)
 def similar_expression(pattern: str, escape: str | None) -> re.Pattern[str]:
-    """Returns the regular expression of a pattern of SIMILAR TO. Raises ``EvaluationError`` for what is none."""
+    """Compiles a SIMILAR TO pattern to a regular expression. Raises ``EvaluationError`` for an invalid pattern."""
     try:
         return re.compile(_similar_text(pattern, escape), re.ASCII)
     except re.error as error:
@@ -63,7 +63,7 @@ def _like_text(pattern: str, escape: str | None, character: Callable[[str], str]
 
 
 def _similar_text(pattern: str, escape: str | None) -> str:
-    """Rewrites a pattern as Flink's ``SqlLikeUtils`` does: what stands in it that is no wildcard, class or escape is one of Java's expressions."""
+    """Rewrites a pattern as Flink's ``SqlLikeUtils`` does: characters other than wildcards, classes and escapes are passed to Java's regular expressions."""
     _check_escape(escape, "SIMILAR TO")
     _check_escapes(pattern, escape)
     found: list[str] = []
@@ -88,7 +88,7 @@ def _similar_text(pattern: str, escape: str | None) -> str:
 
 
 def _check_escapes(pattern: str, escape: str | None) -> None:
-    """An escape that has a meaning of its own stands before such a character, wherever it is."""
+    """Raises for an escape character with a meaning of its own that does not precede a special character."""
     if escape is None:
         return
     if escape in _SIMILAR_SPECIALS:
@@ -100,7 +100,7 @@ def _check_escapes(pattern: str, escape: str | None) -> None:
 
 
 def _escaped(pattern: str, at: int, escape: str | None) -> str:
-    """What the escape and the character behind it stand for."""
+    """Returns the regular expression of an escaped character."""
     one = pattern[at + 1 : at + 2]
     if one and one in _SIMILAR_SPECIALS:
         return f"\\{one}" if one in _JAVA_SPECIALS else one
@@ -110,7 +110,7 @@ def _escaped(pattern: str, at: int, escape: str | None) -> str:
 
 
 def _class_text(pattern: str, at: int, escape: str | None) -> tuple[str, int]:
-    """The class of characters that begins there, and the place behind it."""
+    """Converts the character class that begins at a position; returns it with the position behind it."""
     found = ["["]
     at += 1
     while at < len(pattern):
@@ -199,7 +199,7 @@ def _not_like_call(call: ScalarCall) -> Evaluate:
 
 @lru_cache(maxsize=1024)
 def expression(pattern: str) -> re.Pattern[str] | None:
-    """Returns a regular expression, ``None`` for what is none."""
+    """Compiles a regular expression; ``None`` if it is invalid."""
     try:
         return re.compile(re.sub(r"\(\?<([A-Za-z])", r"(?P<\1", pattern), re.ASCII)
     except re.error:
@@ -231,7 +231,7 @@ def _regexp_extract_call(call: ScalarCall) -> Evaluate:
 
 @function("REGEXP_REPLACE", kind=KernelKind.DISTINCT)
 def _regexp_replace_call(call: ScalarCall) -> Evaluate:
-    """The replacement is taken as it is."""
+    """Builds REGEXP_REPLACE; the replacement is literal."""
     check_texts(call)
 
     def replaced(text: str, pattern: str, replacement: str) -> str | None:
@@ -278,7 +278,7 @@ def _regexp_extract_all_call(call: ScalarCall) -> Evaluate:
 
 
 def _over_expression(call: ScalarCall, function: Callable[[str, re.Pattern[str]], Any]) -> Evaluate:
-    """Null for what is no regular expression."""
+    """Builds a function of a text and a regular expression; null for an invalid expression."""
     check_texts(call)
 
     def applied(text: str, pattern: str) -> Any:

@@ -1,4 +1,4 @@
-"""The registry of scalar functions: for each name of a plan, how it is computed and what builds its kernel."""
+"""The registry of scalar functions: for each name in a plan, how it is computed and the builder of its kernel."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class KernelKind(Enum):
 
 
 class Rows:
-    """The rows of a batch, or some of them, and what has been computed over them."""
+    """The rows of a batch, or some of them, with results computed on them."""
 
     __slots__ = ("_columns", "_indices", "_parent", "computed", "count", "now_ms")
 
@@ -50,7 +50,7 @@ class Rows:
         return column
 
     def take(self, indices: pa.Array) -> Rows:
-        """Returns the rows at ``indices``; a column is copied when it is asked for."""
+        """Returns the rows at ``indices``; columns are copied when they are used."""
         taken = Rows([], len(indices), self.now_ms)
         taken._columns = [None] * len(self._columns)
         taken._parent, taken._indices = self, indices
@@ -59,9 +59,9 @@ class Rows:
 
 @dataclass(frozen=True)
 class Operand:
-    """A compiled expression. ``literal`` is the value of a constant as Python has it, ``is_literal`` tells a null from none.
-    ``may_fail``: whether there are values for which the evaluation raises; such an operand is evaluated only over the rows that
-    need it, as in CASE. ``function`` is the name of the function that is called, empty for others."""
+    """A compiled expression. ``literal``: the Python value of a constant; ``is_literal`` distinguishes null from no constant. ``may_fail``: whether
+    evaluation raises for some values; such an operand is evaluated only for the rows that need it, as in CASE. ``function``: the name of the called
+    function, empty for other expressions."""
 
     type: LogicalType
     evaluate: Evaluate
@@ -72,7 +72,7 @@ class Operand:
 
     @property
     def arrow(self) -> pa.DataType:
-        """Returns the type of its columns."""
+        """Returns the Arrow type of its values."""
         return arrow_type(self.type)
 
     def values(self, rows: Rows) -> pa.Array:
@@ -82,7 +82,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class ScalarCall:
-    """A call to build a kernel for."""
+    """A function call for which a kernel is built."""
 
     name: str
     type: LogicalType
@@ -91,16 +91,16 @@ class ScalarCall:
 
     @property
     def arrow(self) -> pa.DataType:
-        """Returns the type of its columns."""
+        """Returns the Arrow type of its values."""
         return arrow_type(self.type)
 
     def refuse(self, why: str = "") -> UnsupportedPlan:
-        """Returns the error that says that there is no kernel for these types."""
+        """Returns the error for a call whose types have no kernel."""
         types = ", ".join(str(operand.type) for operand in self.operands)
         return UnsupportedPlan(f"the function {self.name}({types}) is not supported" + (f": {why}" if why else ""))
 
     def literal(self, index: int) -> Any:
-        """Returns the constant operand at ``index``. Raises ``UnsupportedPlan`` where it is computed."""
+        """Returns the constant operand at ``index``. Raises ``UnsupportedPlan`` if it is not constant."""
         operand = self.operands[index]
         if not operand.is_literal:
             raise self.refuse(f"its argument {index + 1} must be a constant")
@@ -112,7 +112,7 @@ Builder: TypeAlias = Callable[[ScalarCall], Evaluate]
 
 @dataclass(frozen=True)
 class ScalarFunction:
-    """A function of the registry: ``may_fail`` as in ``Operand``."""
+    """A registered function; ``may_fail`` as in ``Operand``."""
 
     name: str
     kind: KernelKind
@@ -121,7 +121,7 @@ class ScalarFunction:
 
 
 FUNCTIONS: Final[dict[str, ScalarFunction]] = {}
-"""The functions by the internal name of the plan, such as ``$UPPER$1``."""
+"""Functions by their internal name in plans, such as ``$UPPER$1``."""
 
 
 def function(*names: str, kind: KernelKind = KernelKind.ARROW, may_fail: bool = False) -> Callable[[Builder], Builder]:

@@ -1,5 +1,5 @@
-"""Functions of texts and bytes. Positions count code points, except where Flink counts Java's UTF-16 units (LPAD, RPAD, OVERLAY, REPLACE).
-Sources: ``SqlFunctionUtils``, ``BinaryStringData`` and the runtime functions of ``table.runtime.functions.scalar`` (2.3)."""
+"""Functions of texts and bytes, after ``SqlFunctionUtils``, ``BinaryStringData`` and the runtime functions of ``table.runtime.functions.scalar`` (2.3).
+Positions count code points, except where Flink counts Java's UTF-16 units (LPAD, RPAD, OVERLAY, REPLACE)."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _octet_length_call(call: ScalarCall) -> Evaluate:
 
 @function("INITCAP", kind=KernelKind.DISTINCT)
 def _initcap_call(call: ScalarCall) -> Evaluate:
-    """Only the letters of ASCII belong to words."""
+    """Builds INITCAP; only ASCII letters belong to words."""
     check_texts(call)
 
     def capitalized(text: str) -> str:
@@ -97,7 +97,7 @@ def _initcap_call(call: ScalarCall) -> Evaluate:
 
 @function("SUBSTRING", "SUBSTR")
 def _substring_call(call: ScalarCall) -> Evaluate:
-    """From a position, which counts from the end if it is negative; a negative length gives null."""
+    """Builds SUBSTRING from a position, which counts from the end if it is negative; a negative length gives null."""
     root = call.operands[0].type.root
     if root not in (*TEXT, *BYTES):
         raise call.refuse()
@@ -139,7 +139,7 @@ def _right_call(call: ScalarCall) -> Evaluate:
 
 @function("||", "CONCAT")
 def _concat_call(call: ScalarCall) -> Evaluate:
-    """Null if a part is. Bytes are refused, which Flink plans and then fails to compile."""
+    """Builds CONCAT; null if a part is. Bytes are refused, which Flink plans and then fails to compile."""
     if any(operand.type.root in BYTES for operand in call.operands):
         raise call.refuse("String expression type expected.")
     casts = [caster(operand.type, STRING, call.context, call) for operand in call.operands]
@@ -153,7 +153,7 @@ def _concat_call(call: ScalarCall) -> Evaluate:
 
 @function("CONCAT_WS")
 def _concat_ws_call(call: ScalarCall) -> Evaluate:
-    """Parts that are null are left out; null if the separator is."""
+    """Builds CONCAT_WS; null parts are skipped; null if the separator is."""
     check_texts(call)
 
     def joined(separator: pa.Array, *parts: pa.Array) -> pa.Array:
@@ -194,12 +194,12 @@ def _ltrim_call(call: ScalarCall) -> Evaluate:
 
 
 def units(text: str) -> bytes:
-    """The UTF-16 units of a text, two bytes each."""
+    """Encodes a text as UTF-16 units, two bytes each."""
     return text.encode("utf-16-le", "surrogatepass")
 
 
 def from_units(text: bytes) -> str:
-    """A text of UTF-16 units; half of a pair becomes a question mark, as in Java's UTF-8."""
+    """Decodes UTF-16 units; an unpaired surrogate becomes a question mark, as in Java's UTF-8."""
     return text.decode("utf-16-le", "surrogatepass").encode("utf-8", "replace").decode("utf-8")
 
 
@@ -276,7 +276,7 @@ def _overlay_call(call: ScalarCall) -> Evaluate:
 
 @function("ASCII", kind=KernelKind.DISTINCT)
 def _ascii_call(call: ScalarCall) -> Evaluate:
-    """The first byte in UTF-8, with a sign; 0 of an empty text."""
+    """Builds ASCII: the first UTF-8 byte, signed; 0 for an empty text."""
     check_texts(call)
 
     def first(text: str) -> int:
@@ -341,7 +341,7 @@ def _split_call(call: ScalarCall) -> Evaluate:
 
 @function("STR_TO_MAP", kind=KernelKind.DISTINCT)
 def _str_to_map_call(call: ScalarCall) -> Evaluate:
-    """The separators are regular expressions."""
+    """Builds STR_TO_MAP; the separators are regular expressions."""
     check_texts(call)
 
     def parsed(text: str, between: str = ",", inside: str = "=") -> list[tuple[str, str | None]]:
@@ -435,7 +435,7 @@ def _bin_call(call: ScalarCall) -> Evaluate:
 
 @function("ENCODE", kind=KernelKind.DISTINCT)
 def _encode_call(call: ScalarCall) -> Evaluate:
-    """In UTF-16 the high byte comes first, behind a mark that says so, as in Java."""
+    """Builds ENCODE; UTF-16 is big-endian with a byte order mark, as in Java."""
 
     def encoded(text: str, charset: str) -> bytes:
         name = _charset(call, charset)
@@ -448,7 +448,7 @@ def _encode_call(call: ScalarCall) -> Evaluate:
 
 @function("DECODE", kind=KernelKind.DISTINCT)
 def _decode_call(call: ScalarCall) -> Evaluate:
-    """In UTF-16 without a mark the high byte comes first, as in Java."""
+    """Builds DECODE; UTF-16 without a byte order mark is big-endian, as in Java."""
 
     def decoded(value: bytes, charset: str) -> str:
         name = _charset(call, charset)
@@ -568,7 +568,7 @@ def _is_decimal_call(call: ScalarCall) -> Evaluate:
 
 
 def _test(call: ScalarCall, test: Callable[[str], bool]) -> Evaluate:
-    """A test that null does not pass."""
+    """Builds a test that is false for null."""
     if call.operands[0].type.root not in TEXT:
         return lambda rows: pc.is_valid(call.operands[0].evaluate(rows))
     tested = by_value(call, test)
@@ -591,13 +591,13 @@ def _hash_code_call(call: ScalarCall) -> Evaluate:
 
 
 def _hash_code(array: pa.Array) -> pa.Array:
-    """Returns the hash of numbers and times. Flink deals rows to parts of a distinct aggregate by it, and nothing else depends on it."""
+    """Hashes numbers and times. Flink distributes rows of a distinct aggregate by it, and nothing else depends on it."""
     return pa.array(np.abs(hash_array(array).view(np.int32)), pa.int32(), mask=null_mask(array))
 
 
 @function("PRINTF", kind=KernelKind.VALUES)
 def _printf_call(call: ScalarCall) -> Evaluate:
-    """The conversions d, s, f, x, X, c, b, e, n and % of ``String.format``."""
+    """Builds PRINTF, with the conversions d, s, f, x, X, c, b, e, n and % of ``String.format``."""
     writers = [formatter(operand.type, call.context.time_zone) for operand in call.operands[1:]]
     pattern = re.compile(r"%(?:(\d+)\$)?([-#+ 0,(]*)(\d+)?(\.\d+)?([dsfxXcbBeESn%])")
 

@@ -1,4 +1,4 @@
-"""Sums and differences of times and intervals. Source: Flink's ``DateTimeUtils.addMonths`` and ``subtractMonths`` (2.3)."""
+"""Sums and differences of times and intervals, after Flink's ``DateTimeUtils.addMonths`` and ``subtractMonths`` (2.3)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 
 
 def temporal_sum(call: ScalarCall, is_negated: bool) -> Evaluate:
-    """A time and an interval in any order, or two intervals."""
+    """Builds the sum of a time and an interval in any order, or of two intervals."""
     left, right = (operand.type for operand in call.operands)
     if left.root in INTERVALS and right.root not in INTERVALS:
         moment, interval, swapped = right, left, True
@@ -66,7 +66,7 @@ def _add(moment: LogicalType, values: Longs, interval: LogicalType, spans: Longs
 
 
 def temporal_difference(call: ScalarCall) -> Evaluate:
-    """What lies between two times: ms, or whole months."""
+    """Builds the difference of two times: in ms, or in whole months."""
     left, right = (operand.type for operand in call.operands)
     if call.type.root not in INTERVALS:
         raise call.refuse()

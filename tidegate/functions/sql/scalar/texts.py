@@ -1,5 +1,5 @@
-"""Values as Flink writes them (``CAST(x AS STRING)``), and texts as it reads them. Sources: the cast rules of
-``org.apache.flink.table.planner.functions.casting`` and ``BinaryStringDataUtil`` (2.3)."""
+"""Formatting of values as ``CAST(x AS STRING)`` and parsing of texts, after the cast rules of ``org.apache.flink.table.planner.functions.casting`` and
+``BinaryStringDataUtil`` (2.3)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tidegate.plan.errors import UnsupportedPlan
 from tidegate.plan.logical_types import LogicalType, TypeRoot
 
 EXACT: Final = Context(prec=200, rounding=ROUND_HALF_UP)
-"""Arithmetic without a loss for every value of 76 digits."""
+"""A context for exact arithmetic on values of up to 76 digits."""
 
 
 def formatter(type: LogicalType, time_zone: str, *, prints: bool = False) -> Callable[[Any], str]:
-    """Returns what turns a value (times as numbers) into its text; ``prints``: that of a printed table, where bytes are ``x'00ff'``.
+    """Returns the function that formats values of a type (times as numbers); ``prints``: as in a printed table, where bytes are ``x'00ff'``.
 
     Raises ``UnsupportedPlan``."""
     match type.root:
@@ -80,24 +80,25 @@ def _or_null(write: Callable[[Any], str]) -> Callable[[Any], str]:
 
 
 def decimal_text(value: Decimal) -> str:
-    """All digits, without an exponent."""
+    """Formats a decimal with all digits, without an exponent."""
     return f"{value:f}" if value or not value.is_signed() else f"{abs(value):f}"
 
 
 def double_text(value: float) -> str:
-    """As ``Double.toString`` of Java 17."""
+    """Formats a double as ``Double.toString`` of Java 17."""
     return _java_text(repr(value), f"{value:.1e}", value, 53)
 
 
 def float_text(value: float) -> str:
-    """As ``Float.toString`` of Java 17, for a value of 32 bits."""
+    """Formats a 32-bit float as ``Float.toString`` of Java 17."""
     with np.errstate(over="ignore"):
         short = np.float32(value)
     return _java_text(np.format_float_scientific(short, trim="0"), f"{float(short):.1e}", float(short), 24)
 
 
 def _java_text(shortest: str, two_digits: str, value: float, significant_bits: int) -> str:
-    """Before Java 19 whole numbers keep the digits that their bits tell apart, and a text with an exponent has two digits at least."""
+    """Formats a float from its shortest digits as Java before 19 does: whole numbers have all digits that their bits distinguish, and a text with an
+    exponent has at least two digits."""
     if value != value:
         return "NaN"
     if value in (float("inf"), float("-inf")):
@@ -124,7 +125,7 @@ def _java_text(shortest: str, two_digits: str, value: float, significant_bits: i
 
 
 def _whole_digits(value: int, significant_bits: int) -> Decimal:
-    """As ``jdk.internal.math.FloatingDecimal`` of Java 17: digits below the last bit are rounded off."""
+    """Rounds a whole number to the digits above its last bit, as ``jdk.internal.math.FloatingDecimal`` of Java 17."""
     power = abs(value).bit_length() - 1 - significant_bits - 1
     dropped = len(str(1 << power)) - 1 if power > 1 else 0
     if not dropped:
@@ -135,33 +136,33 @@ def _whole_digits(value: int, significant_bits: int) -> Decimal:
 
 
 def date_text(days: int) -> str:
-    """A date as ``yyyy-MM-dd``."""
+    """Formats a date as ``yyyy-MM-dd``."""
     year, month, day = _civil(days)
     return f"{_year_text(year)}-{month:02d}-{day:02d}"
 
 
 def _year_text(year: int) -> str:
-    """The last four digits; those of a year before 0 are characters below '0', as Flink counts them."""
+    """Formats the last four digits of a year; for a year before 0, as characters below '0', as Flink computes them."""
     if year >= 0:
         return f"{year % 10000:04d}"
     return "".join(chr(ord("0") - abs(year) // power % 10) for power in (1000, 100, 10, 1))
 
 
 def time_text(ms: int, digits: int) -> str:
-    """A time of the day as ``HH:mm:ss``, with so many digits of its fraction."""
+    """Formats a time of day as ``HH:mm:ss``, with ``digits`` digits of its fraction."""
     seconds, fraction = divmod(ms, 1000)
     text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     return text + "." + f"{fraction:03d}".ljust(digits, "0")[:digits] if digits else text
 
 
 def _short_time_text(ms: int, digits: int) -> str:
-    """As ``DateTimeUtils.formatTimestampMillis``: no zeros at the end of a fraction but a first one."""
+    """Formats a time as ``DateTimeUtils.formatTimestampMillis``: trailing zeros of the fraction are dropped, except the first digit."""
     text = time_text(ms, digits)
     return text[:10] + text[10:].rstrip("0") if digits else text
 
 
 def timestamp_text(value: int, per_second: int, digits: int) -> str:
-    """A count of fractions of a second since 1970 as ``yyyy-MM-dd HH:mm:ss``, with so many digits of its fraction."""
+    """Formats a count of fractions of a second since 1970 as ``yyyy-MM-dd HH:mm:ss``, with ``digits`` digits of its fraction."""
     seconds, fraction = divmod(value, per_second)
     days, second = divmod(seconds, 86_400)
     text = f"{date_text(days)} {second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}"
@@ -172,7 +173,7 @@ def timestamp_text(value: int, per_second: int, digits: int) -> str:
 
 
 def day_time_text(ms: int) -> str:
-    """An interval as ``+d HH:mm:ss.SSS``."""
+    """Formats an interval as ``+d HH:mm:ss.SSS``."""
     days, rest = divmod(abs(ms), 86_400_000)
     seconds, fraction = divmod(rest, 1000)
     return f"{'-' if ms < 0 else '+'}{days} {seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{fraction:03d}"
@@ -184,7 +185,7 @@ def _civil(days: int) -> tuple[int, int, int]:
 
 
 def parse_whole(text: str, low: int, high: int) -> int | None:
-    """A number cut to its whole part, ``None`` for another text or beyond the ends."""
+    """Parses a number and truncates it; ``None`` for another text or out of range."""
     match = _WHOLE.fullmatch(text.strip(" "))
     if match is None or not (match[2] or match[3]):
         return None
@@ -193,7 +194,7 @@ def parse_whole(text: str, low: int, high: int) -> int | None:
 
 
 def parse_double(text: str) -> float | None:
-    """As ``Double.parseDouble``."""
+    """Parses a number as ``Double.parseDouble``; ``None`` for another text."""
     text = text.strip()
     match = _DOUBLE.fullmatch(text)
     if match is None:
@@ -202,8 +203,7 @@ def parse_double(text: str) -> float | None:
 
 
 def parse_decimal(text: str, precision: int, scale: int) -> Decimal | None:
-    """Up to 18 digits one strange byte behind the number is not looked at, as in ``BinaryStringDataUtil.toDecimal``; above that it is
-    ``new BigDecimal``."""
+    """Parses a decimal. Up to 18 digits one trailing byte is ignored, as in ``BinaryStringDataUtil.toDecimal``; above that it is ``new BigDecimal``."""
     text = text.strip(" ")
     if precision <= 18:
         match = _SHORT_DECIMAL.fullmatch(text)
@@ -220,7 +220,7 @@ def parse_decimal(text: str, precision: int, scale: int) -> Decimal | None:
 
 
 def fit(value: Decimal, precision: int, scale: int) -> Decimal | None:
-    """Returns the value rounded half up to the scale, ``None`` where it has too many digits."""
+    """Rounds a value half up to the scale; ``None`` where it has too many digits."""
     if value.adjusted() > precision - scale:
         return None
     rounded = EXACT.quantize(value, _QUANTA[scale])
@@ -230,7 +230,7 @@ def fit(value: Decimal, precision: int, scale: int) -> Decimal | None:
 
 
 def parse_boolean(text: str) -> bool | None:
-    """The truth that a text means, ``None`` for another."""
+    """Parses a boolean; ``None`` for another text."""
     return _TRUTHS.get(text.lower())
 
 

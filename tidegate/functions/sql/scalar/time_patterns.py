@@ -1,4 +1,4 @@
-"""Patterns of dates and times, as ``java.time.format.DateTimeFormatter`` and ``java.text.SimpleDateFormat`` read and write them."""
+"""Date and time patterns of ``java.time.format.DateTimeFormatter`` and ``java.text.SimpleDateFormat``."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ MONTHS: Final = (
 WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _LETTERS: Final = frozenset("yuMLdDEaHhKkmsSwQzZXx")
 _CUTOVER: Final = -141_427
-"""1582-10-15, the first day of the Gregorian calendar: before it ``SimpleDateFormat`` counts by the Julian one."""
+"""1582-10-15, the first day of the Gregorian calendar: ``SimpleDateFormat`` uses the Julian one before it."""
 
 
 @dataclass(frozen=True)
 class Token:
-    """A run of one letter, or a literal text (``letter`` is empty)."""
+    """A token of a pattern: a run of one letter, or a literal text (``letter`` is empty)."""
 
     letter: str
     count: int
@@ -40,7 +40,7 @@ class Token:
 
 @lru_cache(maxsize=256)
 def tokens(pattern: str) -> tuple[Token, ...]:
-    """Returns the parts of a pattern. Raises ``UnsupportedPlan`` for a letter without a meaning here."""
+    """Splits a pattern into tokens. Raises ``UnsupportedPlan`` for an unsupported letter."""
     found: list[Token] = []
     for match in re.finditer(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']", pattern):
         text = match[0]
@@ -56,8 +56,8 @@ def tokens(pattern: str) -> tuple[Token, ...]:
 
 
 def write(pattern: str, ms: int, nanos: int, time_zone: str, *, is_simple: bool) -> str:
-    """Returns the text of a local time (ms since 1970 and the ns within its second). ``is_simple``: as ``SimpleDateFormat``, with the
-    Julian calendar before 1582-10-15."""
+    """Formats a local time (ms since 1970 and the ns within its second). ``is_simple``: as ``SimpleDateFormat``, with the Julian calendar before
+    1582-10-15."""
     days, of_day = divmod(ms, 86_400_000)
     if is_simple and days < _CUTOVER:
         year, month, day = _julian(days)
@@ -116,7 +116,7 @@ def _year(year: int, count: int, is_simple: bool) -> str:
 
 
 def _week(days: int, year: int, is_simple: bool) -> int:
-    """Weeks begin on Sunday, and the first is that of January 1st."""
+    """Returns the week of a date; weeks begin on Sunday, and the first contains January 1st."""
     saturday = days + (6 - (days + 4) % 7)
     following = _day(year + 1, 1, 1, is_simple)
     if saturday >= following:
@@ -143,8 +143,8 @@ def _zone_text(token: Token, ms: int, time_zone: str) -> str:
 
 
 def read_simple(pattern: str, text: str, time_zone: str) -> int | None:
-    """Reads a time as a lenient ``SimpleDateFormat``: fields may be too large, what follows is not looked at. Returns ms since 1970 in
-    UTC, ``None`` for what cannot be read."""
+    """Parses a time as a lenient ``SimpleDateFormat``: fields may be out of range, trailing text is ignored. Returns ms since 1970 in UTC, ``None`` for
+    an invalid text."""
     fields = {"y": 1970, "M": 1, "d": 1, "H": 0, "m": 0, "s": 0, "S": 0, "D": 0}
     afternoon: bool | None = None
     offset: int | None = None
@@ -241,8 +241,8 @@ def _strict(pattern: str) -> tuple[re.Pattern[str], tuple[Token, ...]]:
 
 
 def read_strict(pattern: str, text: str) -> int | None:
-    """Reads a time as a ``DateTimeFormatter`` does; a day up to the 31st is cut to its month. Returns ns since 1970 as a local time,
-    ``None`` for what cannot be read."""
+    """Parses a time as a ``DateTimeFormatter`` does; a day up to the 31st is limited to its month. Returns ns since 1970 as a local time, ``None`` for
+    an invalid text."""
     expression, parts = _strict(pattern)
     match = expression.fullmatch(text)
     if match is None:

@@ -1,4 +1,4 @@
-"""Functions of dates and times. Source: Flink's ``DateTimeUtils`` (2.3), with what it makes of moments before 1970."""
+"""Date and time functions, after Flink's ``DateTimeUtils`` (2.3), with its results for moments before 1970."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from tidegate.plan.logical_types import LogicalType, TypeRoot
 STAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 DEFAULT_PATTERN = "yyyy-MM-dd HH:mm:ss"
 _LONG_MIN = -(1 << 63)
-"""Java's smallest long, which Flink's reader returns for a text that is no time."""
+"""Java's smallest long, which Flink returns for an invalid time."""
 
 
 def local_millis(array: pa.Array, type: LogicalType, zone: str) -> Longs:
-    """Returns ms since 1970 on the session's clock; of a date its midnight, of a time the ms of the day."""
+    """Returns local ms since 1970 in the session's time zone; of a date its midnight, of a time the ms of the day."""
     values = longs(array)
     if type.root is TypeRoot.DATE:
         return values * DAY_MS
@@ -51,7 +51,7 @@ def local_millis(array: pa.Array, type: LogicalType, zone: str) -> Longs:
 
 @function("EXTRACT", kind=KernelKind.NUMPY)
 def _extract_call(call: ScalarCall) -> Evaluate:
-    """Parts of a moment before 1970 are cut towards zero, as Flink's are."""
+    """Builds EXTRACT; parts of a moment before 1970 are truncated towards zero, as in Flink."""
     unit, type = call.literal(0), call.operands[1].type
     zone = call.context.time_zone
     if type.root in (TypeRoot.INTERVAL_DAY_TIME, TypeRoot.INTERVAL_YEAR_MONTH):
@@ -144,7 +144,7 @@ _STEPS = {"DAY": DAY_MS, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1000, "M
 
 
 def floor_to(call: ScalarCall) -> Evaluate:
-    """FLOOR and CEIL of a time to a unit."""
+    """Builds FLOOR and CEIL of a time to a unit."""
     type, unit = call.operands[0].type, call.literal(1)
     is_floor, zone = "FLOOR" in call.name, call.context.time_zone
     if type.root not in (*STAMPS, TypeRoot.DATE, TypeRoot.TIME):
@@ -174,7 +174,7 @@ _CALENDAR_UNITS = ("MILLENNIUM", "CENTURY", "DECADE", "YEAR", "QUARTER", "MONTH"
 
 
 def _julian_floor(unit: str, days: Longs, is_floor: bool) -> Longs:
-    """As Calcite's ``julianDateFloor``: before 1582-10-15 year, month and day are those of the Julian calendar, taken as Gregorian."""
+    """Rounds as Calcite's ``julianDateFloor``: before 1582-10-15 year, month and day are those of the Julian calendar, taken as Gregorian."""
     julian = days + EPOCH_JULIAN
     a = julian + 32044
     is_new = julian > 2299160
@@ -250,7 +250,7 @@ def _to_date_call(call: ScalarCall) -> Evaluate:
 
 
 def _with_pattern(call: ScalarCall, read: Callable[[str, str], Any]) -> Evaluate:
-    """A function of a text and a pattern, which is mostly constant."""
+    """Builds a function of a text and a pattern, which is usually constant."""
     if call.operands[1].is_literal and call.operands[1].literal is not None:
         pattern = call.operands[1].literal
         tokens(pattern)
@@ -272,7 +272,7 @@ def _to_timestamp_call(call: ScalarCall) -> Evaluate:
 
 
 def _read_timestamp(text: str, pattern: str) -> int | None:
-    """By the pattern, else as ``java.sql.Timestamp.valueOf`` or ``java.sql.Date.valueOf``, which take fields that are too large."""
+    """Parses a timestamp by the pattern, else as ``java.sql.Timestamp.valueOf`` or ``java.sql.Date.valueOf``, which accept fields out of range."""
     found = read_strict(pattern, text)
     if found is not None:
         return found
@@ -339,7 +339,7 @@ def _text_to_ltz(call: ScalarCall) -> Evaluate:
 
 @function("UNIX_TIMESTAMP", kind=KernelKind.DISTINCT)
 def _unix_timestamp_call(call: ScalarCall) -> Evaluate:
-    """Seconds of now, or of a text; the smallest number for a text that cannot be read."""
+    """Builds UNIX_TIMESTAMP: seconds of the current time, or of a text; the smallest number for an invalid text."""
     zone = call.context.time_zone
     if not call.operands:
         return lambda rows: pa.scalar(rows.now_ms() // 1000, pa.int64())
