@@ -3,6 +3,7 @@
     <home>/clusters/<id>/       home: tidegate.home, ~/.tidegate      id: `default` of `tidegate cluster`, `local-...`, `demo-...`
         .owner                  locked while a process of the cluster is alive
         jobmanager.json         where the JobManager listens
+        by-hand/                JobManagers of `tidegate jobmanager` whose checkpoints are here: pid, and where they listen
         pid/  log/              of the processes (or below env.pid.dir, env.log.dir)
         checkpoints/<job id>/   for jobs and clusters that set no execution.checkpointing.dir
         ha/                     the jobs that run, and their programs, for the next JobManager (`tidegate cluster` only)
@@ -15,16 +16,17 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shutil
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate.aio.homes import own_only
 from tidegate.aio.listening import is_loopback
-from tidegate.aio.process import read_pid_file
+from tidegate.aio.process import read_pid_file, write_pid_file
 from tidegate.aio.working_directories import OWNER_FILE, Claim, claim, if_dead
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ExternalError
@@ -45,7 +47,17 @@ DEFAULT_ID = "default"
 JOB_MANAGER = "jobmanager"
 CHECKPOINTS = "checkpoints"
 JOBS = "ha"
+BY_HAND = "by-hand"
 _STARTS_HERE = (ResourceManagerDriver.PROCESS, ResourceManagerDriver.SPARK)
+
+
+@dataclass(frozen=True, slots=True)
+class ByHand:
+    """A JobManager that a person started by `tidegate jobmanager`. It has no ``address`` before it listens."""
+
+    pid: int
+    address: str | None
+    rest_port: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +176,30 @@ class ClusterFiles:
                     found[name] = last_word_s
         return found
 
+    def note_by_hand(self, host: str = "", ports: Mapping[str, int] | None = None) -> None:
+        """Notes this process as a JobManager that was started by hand; with ``ports``, where it listens. It is forgotten when it ends."""
+        place = self.directory / BY_HAND / f"{JOB_MANAGER}-{os.getpid()}.pid"
+        with contextlib.suppress(OSError):  # the note is for `cluster status` alone
+            if ports:
+                place.with_suffix(".json").write_text(json.dumps({**ports, "host": host}), encoding="utf-8")
+            write_pid_file(place)
+
+    def by_hand(self) -> list[ByHand]:
+        """JobManagers that were started by hand and are alive. Notes of others are removed."""
+        found = []
+        for place in sorted((self.directory / BY_HAND).glob(f"{JOB_MANAGER}-*.pid")):
+            if (pid := read_pid_file(place)) is not None:
+                ports = _ports_in(place.with_suffix(".json"))
+                address = f"{ports['host']}:{ports['rpc_port']}" if ports else None
+                found.append(ByHand(pid, address, ports.get("rest_port")))
+            else:
+                for path in (place.with_suffix(".json"), place):
+                    path.unlink(missing_ok=True)
+        if not found:
+            with contextlib.suppress(OSError):  # it is not there
+                (self.directory / BY_HAND).rmdir()
+        return found
+
     def known(self) -> list[str]:
         return sorted(path.stem for path in self.pids.glob("*manager*.pid"))
 
@@ -195,15 +231,19 @@ class ClusterFiles:
 
     def ports(self) -> JsonObject:
         """``host``, ``rpc_port`` and ``rest_port`` of that JobManager; empty when there was none."""
-        try:
-            ports = json.loads(self._ports.read_text(encoding="utf-8"))
-            return {name: ports[name] for name in ("host", "rpc_port", "rest_port")}
-        except (OSError, ValueError, KeyError, TypeError):
-            return {}
+        return _ports_in(self._ports)
 
     @property
     def _ports(self) -> Path:
         return self.directory / f"{JOB_MANAGER}.json"
+
+
+def _ports_in(path: Path) -> JsonObject:
+    try:
+        ports = json.loads(path.read_text(encoding="utf-8"))
+        return {name: ports[name] for name in ("host", "rpc_port", "rest_port")}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
 
 
 def _modified_s(path: Path) -> float:

@@ -20,7 +20,7 @@ from tidegate.model.values import JsonObject
 
 if TYPE_CHECKING:
     from tidegate.aio.working_directories import Claim
-    from tidegate.cli.cluster_files import ClusterFiles
+    from tidegate.cli.cluster_files import ByHand, ClusterFiles
     from tidegate.cli.embedded.children import Child
     from tidegate.model.configuration import Configuration
     from tidegate.pb import jobmanager_pb2 as pb
@@ -33,6 +33,10 @@ STARTED_BY_IT = ("taskmanager-worker-", "taskmanager-spark-host")
 LOST_SHOWN_S = 600
 """Chosen, not measured: Flink drops a lost TaskManager after its heartbeat timeout of 50 s; a person who comes back from a break should still
 see that one is missing."""
+NOT_SEEN = (
+    "neither `tidegate cluster start` nor a JobManager that was started by hand has left anything there. One that writes its checkpoints "
+    "elsewhere or has another tidegate.home is not seen here; `tidegate list -m HOST:PORT` asks it."
+)
 IN_MEMORY = "in the JobManager's memory, up to 5 MiB for each state of a subtask; set execution.checkpointing.dir"
 
 
@@ -223,6 +227,10 @@ def stop(directory: Path | None, config: Path | None, definitions: tuple[str, ..
         )
     if not running:
         click.echo(f"No cluster is running in {files.directory}.")
+    for other in files.by_hand():
+        click.echo(
+            f"The JobManager of pid {other.pid} was started by hand and goes on; end it by Ctrl-C, or by: kill {other.pid}"
+        )
 
 
 @cluster.command()
@@ -240,14 +248,20 @@ def status(as_json: bool, directory: Path | None, config: Path | None, definitio
     running = files.running()
     known = sorted({*running, *lost})
     address = files.address()
+    by_hand = files.by_hand()
     if as_json:
         shown, is_up = _status_as_json(configuration, address if JOB_MANAGER in running else None)
-        print_json({"directory": str(files.directory), "processes": _processes_as_json(running, lost), **shown})
+        others = [_by_hand_as_json(configuration, other) for other in by_hand]
+        processes = _processes_as_json(running, lost)
+        print_json({"directory": str(files.directory), "processes": processes, **shown, "by-hand": others})
+        is_up = is_up if known else all("error" not in other["jobmanager"] for other in others) and bool(others)
         sys.exit(0 if is_up and len(running) == len(known) else 1)
-    if not known:
-        click.echo(f"No cluster in {files.directory}.")
+    if not known and not by_hand:
+        click.echo(f"No cluster in {files.directory}: {NOT_SEEN}")
         sys.exit(1)
     table = make_table("process", "pid", "state")
+    for other in by_hand:
+        table.add_row(f"{JOB_MANAGER}, started by hand", str(other.pid), "alive" if other.address else "starting")
     for name in known:
         if name in lost:
             ago = duration(max(0, round(1000 * (time.time() - lost[name]))))
@@ -255,10 +269,17 @@ def status(as_json: bool, directory: Path | None, config: Path | None, definitio
         else:
             table.add_row(name, str(running.get(name, "-")), "alive")
     show(table)
-    is_up = False
+    is_up = not known
     if JOB_MANAGER in running and address is not None:
         is_up = _show_cluster(configuration, address)
+    for other in by_hand:
+        is_up = other.address is not None and _show_cluster(configuration, other.address) and is_up
     sys.exit(0 if is_up and len(running) == len(known) else 1)
+
+
+def _by_hand_as_json(configuration: Configuration, other: ByHand) -> JsonObject:
+    shown, _ = _status_as_json(configuration, other.address)
+    return {"pid": other.pid, "jobmanager": shown["jobmanager"] or {"error": "it is starting"}}
 
 
 def _jobs_of(configuration: Configuration, address: str, *, only_kept: bool = False) -> list[pb.JobStatus]:

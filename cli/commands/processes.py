@@ -113,7 +113,7 @@ def jobmanager(
         configuration = load_configuration(config, definitions, *forced, *at_home.checkpoint_definitions(configuration))
     options = [] if config is None else [f"--config={config}"]
     application = None if job is None else Application(job, arguments, options, definitions)
-    serve_job_manager(configuration, application, **process)
+    serve_job_manager(configuration, application, at_home, **process)
 
 
 def _checkpoints_at_home(configuration: Configuration) -> ClusterFiles | None:
@@ -132,13 +132,19 @@ def _checkpoints_at_home(configuration: Configuration) -> ClusterFiles | None:
 
 
 def serve_job_manager(
-    configuration: Configuration, application: Application | None, **process: Unpack[ProcessOptions]
+    configuration: Configuration,
+    application: Application | None,
+    at_home: ClusterFiles | None = None,
+    **process: Unpack[ProcessOptions],
 ) -> None:
-    """Run the process, with a job that it begins and ends with if there is one."""
+    """Run the process, with a job that it begins and ends with if there is one. ``at_home``: where a process that was started by hand keeps its
+    checkpoints, so that `tidegate cluster status` shows it."""
     from tidegate.cli.embedded.application import ApplicationRun
     from tidegate.model.options import JobManagerOptions
 
     running = None if application is None else ApplicationRun(application, configuration)
+    if at_home is not None:
+        at_home.note_by_hand()
 
     def run(report: StartReport) -> int:
         from tidegate.jobmanager.service.app import Listening
@@ -146,6 +152,9 @@ def serve_job_manager(
 
         def on_ready(at: Listening) -> None:
             report.ready({"rpc_port": at.rpc_port, "rest_port": at.rest_port})
+            if at_home is not None:
+                host = configuration.get(JobManagerOptions.RPC_ADDRESS)
+                at_home.note_by_hand(host, {"rpc_port": at.rpc_port, "rest_port": at.rest_port})
             if running is not None:
                 running.begin(f"{configuration.get(JobManagerOptions.RPC_ADDRESS)}:{at.rpc_port}")
 

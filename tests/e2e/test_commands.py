@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -127,6 +128,38 @@ def test_a_start_that_fails_says_which_port_is_taken_and_leaves_its_logs_alone(t
     left = {str(path.relative_to(tmp_path / "state" / "clusters")) for path in tmp_path.glob("state/clusters/**/*")}
     assert left == {"default", "default/log", "default/log/jobmanager.log", "default/log/jobmanager.out"}
     assert marked(short_tmp.name) == []
+
+
+def test_a_jobmanager_started_by_hand_is_in_the_status(tmp_path: Path, short_tmp: Path) -> None:
+    home = ["-D", f"tidegate.home={tmp_path / 'home'}"]
+    ports = ["-D", "jobmanager.rpc.port=0", "-D", "rest.port=0", "-D", f"io.tmp.dirs={short_tmp}"]
+    command = [sys.executable, "-m", "tidegate.cli.main", "jobmanager", *home, *ports]
+    own = environment(short_tmp)
+
+    def cluster(*words: str) -> subprocess.CompletedProcess[str]:
+        return run_cli("cluster", *words, *home, directory=tmp_path, limit_s=START_LIMIT_S, **own)
+
+    with subprocess.Popen(command, cwd=tmp_path, env={**os.environ, **own}, stderr=subprocess.DEVNULL) as by_hand:
+        try:
+            wait_until(
+                lambda: cluster("status").returncode == 0,
+                HANG_LIMIT_S,
+                "the JobManager is seen",
+            )
+            said = cluster("status").stdout
+            assert re.search(rf"^jobmanager, started by hand +{by_hand.pid} +alive *$", said, re.MULTILINE), said
+            assert re.search(
+                r"^JobManager at localhost:\d+ \(REST port \d+\): 0 TaskManagers, 0 of 0 slots free", said, re.MULTILINE
+            )
+            (other,) = json.loads(cluster("status", "--json").stdout)["by-hand"]
+            assert (other["pid"], other["jobmanager"]["taskmanagers"]) == (by_hand.pid, 0)
+            said = cluster("stop").stdout
+            assert f"The JobManager of pid {by_hand.pid} was started by hand and goes on" in said
+            assert by_hand.poll() is None
+        finally:
+            by_hand.terminate()
+    assert by_hand.returncode == 0
+    assert "No cluster" in cluster("status").stdout
 
 
 def test_a_cluster_from_start_to_stop(tmp_path: Path, short_tmp: Path) -> None:

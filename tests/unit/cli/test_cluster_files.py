@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,8 @@ from click.testing import CliRunner
 
 from tidegate.aio.homes import home_of
 from tidegate.aio.working_directories import if_dead
-from tidegate.cli.cluster_files import ClusterFiles, clusters_of
+from tidegate.cli.cluster_files import ByHand, ClusterFiles, clusters_of
+from tidegate.cli.commands.cluster import NOT_SEEN
 from tidegate.cli.embedded.own_files import EmbeddedFiles, sweep_embedded
 from tidegate.cli.main import main
 from tidegate.model.configuration import Configuration
@@ -248,3 +251,29 @@ def test_a_jobmanager_started_by_hand_has_the_directory_of_the_cluster_of_this_m
     else:
         assert directory != str(expected)
         assert not (tmp_path / "clusters").exists()
+
+
+def test_a_jobmanager_started_by_hand_is_known_until_it_ends(tmp_path: Path) -> None:
+    files = ClusterFiles.of(tmp_path, configured())
+    files.make()
+    assert files.by_hand() == []
+    files.note_by_hand()
+    assert files.by_hand() == [ByHand(os.getpid(), None, None)]
+    files.note_by_hand("localhost", {"rpc_port": 6123, "rest_port": 8081})
+    assert files.by_hand() == [ByHand(os.getpid(), "localhost:6123", 8081)]
+    assert files.running() == {}, "`tidegate cluster stop` would end it"
+    notes = files.directory / "by-hand"
+    gone = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True
+    )
+    for note in notes.iterdir():
+        note.rename(notes / f"jobmanager-{gone.stdout.strip()}{note.suffix}")
+    (notes / f"jobmanager-{gone.stdout.strip()}.pid").write_text(f"{gone.stdout.strip()} 1.0\n")
+    assert files.by_hand() == []
+    assert not notes.exists()
+
+
+def test_a_status_without_a_cluster_says_where_it_looked_and_what_to_do(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["cluster", "status", "--dir", str(tmp_path)])
+    assert result.exit_code == 1
+    assert result.output == f"No cluster in {tmp_path / 'clusters' / 'default'}: {NOT_SEEN}\n"
