@@ -77,7 +77,7 @@ async def start_task_manager(
     identity = own.make_identity(configuration, host, port)
     session = await spark.ready(services.begins)
     control = own.control_socket(directory) if session.is_embedded else None
-    listener, dialed = await start_control(configuration, executor, blobs, job_manager, services, control, host)
+    listener, dialed = await start_control(configuration, executor, blobs, job_manager, services, control, host, tls)
     services.started(f"control streams: {dialed}", listener.close)
     await spark.check(dialed, services.begins)
     subtasks.connect(session, dialed, own.data_listen(host, session.is_embedded, directory, spark.ports))

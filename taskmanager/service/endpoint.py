@@ -28,6 +28,7 @@ from tidegate.taskmanager.service.jobmanager.connection import JobManagerConnect
 from tidegate.taskmanager.service.kv_states import start_kv_states
 from tidegate.taskmanager.service.reporting.printing import Printer
 from tidegate.taskmanager.service.subtask_control import SubtaskControl, listen_for_subtasks
+from tidegate.taskmanager.service.subtasks.tls import SubtaskTls
 from tidegate.taskmanager.service.task_executor import TaskExecutor
 
 _AS_LONG_AS_ANY = (
@@ -90,8 +91,10 @@ async def start_control(
     services: Services,
     unix: str | None,
     host: str,
+    tls: SubtaskTls | None,
 ) -> tuple[asyncio.Server, str]:
-    """The running listener for subtasks and the address that they dial: ``unix`` if there is one, else a TCP port of ``host``.
+    """Returns the running listener for subtasks and the address that they dial: ``unix`` if there is one, else a TCP port of ``host``, by TLS where ``tls`` is
+    given.
 
     Raises ``ExternalError`` when the port cannot be had.
     """
@@ -99,4 +102,5 @@ async def start_control(
     printing, show = Pool(1, "printing"), Printer(Rolling.of(configuration))
     control = SubtaskControl(executor, blobs, printing, show, job_manager.align_watermark, kv_states)
     port = configuration.get(RuntimeOptions.CONTROL_PORT)
-    return await listen_for_subtasks(control, unix or f"{configuration.get(TaskManagerOptions.BIND_HOST)}:{port}", host)
+    listen = unix or f"{configuration.get(TaskManagerOptions.BIND_HOST)}:{port}"
+    return await listen_for_subtasks(control, listen, host, None if tls is None else tls.material)

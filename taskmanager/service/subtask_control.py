@@ -11,7 +11,7 @@ import logging
 import socket
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tidegate.aio.listening import port_error
 from tidegate.aio.pool import Pool
@@ -20,6 +20,7 @@ from tidegate.model.errors import CorruptFrame, ErrorInfo, InternalError, Tidega
 from tidegate.model.ids import AttemptId
 from tidegate.model.states import ExecutionState
 from tidegate.pb import common_pb2, subtask_pb2
+from tidegate.security.handshakes import check_pins, reason_of
 from tidegate.taskmanager.exchange.addresses import UNIX, give_up_in_time, tune
 from tidegate.taskmanager.machines import task_events as tv
 from tidegate.taskmanager.service.blob_cache import BlobCache
@@ -33,6 +34,10 @@ from tidegate.wire.convert import (
     error_to_pb,
 )
 from tidegate.wire.convert_events import operator_event_from_pb
+
+if TYPE_CHECKING:
+    from tidegate.security.reloading import Reloaded
+    from tidegate.security.tls import Material
 
 _log = logging.getLogger(__name__)
 
@@ -201,9 +206,12 @@ class SubtaskControl:
             await stream.room()
 
 
-async def listen_for_subtasks(control: SubtaskControl, listen: str, advertised: str) -> tuple[asyncio.Server, str]:
-    """The running listener and the address that subtasks dial. ``listen``: ``unix:/path``, or ``host:port`` (0: a free one), which
-    is then dialed at the host ``advertised``. Raises ``ExternalError`` when it cannot be had."""
+async def listen_for_subtasks(
+    control: SubtaskControl, listen: str, advertised: str, tls: Reloaded[Material] | None = None
+) -> tuple[asyncio.Server, str]:
+    """Returns the running listener and the address that subtasks dial. ``listen``: ``unix:/path``, or ``host:port`` (0: a free one), which
+    is then dialed at the host ``advertised``, by TLS with a certificate at both ends where ``tls`` is given. Raises ``ExternalError`` when the port cannot be
+    had."""
     if listen.startswith(UNIX):
         return await asyncio.start_unix_server(control.serve, listen.removeprefix(UNIX), backlog=BACKLOG), listen
     host, _, port = listen.rpartition(":")
@@ -213,7 +221,27 @@ async def listen_for_subtasks(control: SubtaskControl, listen: str, advertised: 
     except OSError as error:
         raise port_error(host, int(port), "listener for subtasks", error) from None
     shown = f"[{advertised}]" if ":" in advertised else advertised
-    return await asyncio.start_server(control.serve, sock=listener), f"{shown}:{listener.getsockname()[1]}"
+    address = f"{shown}:{listener.getsockname()[1]}"
+    if tls is None:
+        return await asyncio.start_server(control.serve, sock=listener), address
+    from tidegate.security.tls import renewing_context
+
+    context, serve = renewing_context(tls, is_mutual=True), partial(_serve_believed, control, tls)
+    server = await asyncio.start_server(serve, sock=listener, ssl=context, ssl_handshake_timeout=HELLO_TIMEOUT_S)
+    return server, address
+
+
+async def _serve_believed(
+    control: SubtaskControl, tls: Reloaded[Material], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """Serves a peer whose certificate is one of those that are pinned, where any are."""
+    try:
+        check_pins(writer.get_extra_info("ssl_object").getpeercert(binary_form=True), tls.get().pins)
+    except OSError as error:
+        _log.warning("a control stream is refused: %s", reason_of(error))
+        writer.close()
+        return
+    await control.serve(reader, writer)
 
 
 async def _receive(reader: asyncio.StreamReader, max_bytes: int = frames.MESSAGE_MAX_BYTES) -> subtask_pb2.FromSubtask:

@@ -16,6 +16,7 @@ import itertools
 import os
 import queue
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -29,6 +30,8 @@ from tidegate.model.errors import CorruptFrame, ErrorInfo, Unreachable
 from tidegate.model.kv_state import KvStateInfo
 from tidegate.model.states import ExecutionState
 from tidegate.pb import common_pb2, subtask_pb2
+from tidegate.security.handshakes import reason_of
+from tidegate.security.sockets import SharedTls, TlsFiles, TlsSocket
 from tidegate.taskmanager.exchange import addresses
 from tidegate.taskmanager.runtime.measuring.stack_sampler import sample_stacks
 from tidegate.taskmanager.runtime.ports import (
@@ -73,11 +76,13 @@ _Answers = queue.SimpleQueue["subtask_pb2.ToSubtask.Answer | None"]
 class ControlStream:
     """Implements ``tidegate.taskmanager.runtime.ports.ControlPort``. ``deliver`` puts a mail; it is called by another thread."""
 
-    def __init__(self, entry: SubtaskEntry, deliver: Callable[[Mail], None]) -> None:
+    def __init__(self, entry: SubtaskEntry, deliver: Callable[[Mail], None], tls: TlsFiles | None = None) -> None:
+        """``tls``: for TCP. Raises ``OSError`` when its files cannot be read."""
         self._entry = entry
         self._deliver = deliver
-        self._socket, self._target = addresses.make_client(entry.control_address)
-        addresses.give_up_in_time(self._socket)
+        connection, self._target = addresses.make_client(entry.control_address, tls)
+        addresses.give_up_in_time(connection)
+        self._socket = SharedTls(connection) if isinstance(connection, TlsSocket) else connection
         self._outbox = ControlOutbox(self._socket)
         self._hung_up = threading.Event()
         self._is_ending = False
@@ -103,14 +108,12 @@ class ControlStream:
             attempt=self._entry.attempt, token=self._entry.token, pid=os.getpid(), host=socket.gethostname()
         )
         try:
-            self._socket.settimeout(CONNECT_TIMEOUT_S)
-            self._socket.connect(self._target)
-            self._socket.settimeout(None)
+            self._connect()
             self._outbox.put(subtask_pb2.FromSubtask(hello=hello))
             first = self._receive()
         except (OSError, EOFError, CorruptFrame) as error:
             self._hung_up.set()
-            why = str(error) or "it closed the control stream"
+            why = reason_of(error) if isinstance(error, ssl.SSLError) else str(error) or "it closed the control stream"
             raise Unreachable(f"TaskManager at {self._entry.control_address}: {why}") from error
         if first.HasField("refused"):
             self._hung_up.set()
@@ -119,6 +122,14 @@ class ControlStream:
         threading.Thread(target=self._outbox.run, name="control stream, unsent", daemon=True).start()
         threading.Thread(target=self._read, name="control stream", daemon=True).start()
         return deployment
+
+    def _connect(self) -> None:
+        if isinstance(self._socket, SharedTls):
+            self._socket.connect(self._target, CONNECT_TIMEOUT_S)
+            return
+        self._socket.settimeout(CONNECT_TIMEOUT_S)
+        self._socket.connect(self._target)
+        self._socket.settimeout(None)
 
     def fetch_blob(self, key: str) -> bytes:
         """The content of a blob, by way of the TaskManager's cache, which has verified it."""

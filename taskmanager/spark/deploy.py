@@ -21,8 +21,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from tidegate.connectors.spark.source import SparkSource
-from tidegate.model.errors import ErrorInfo, ExternalError, NoResourceAvailable, SubtaskLost
+from tidegate.model.errors import ConfigurationError, ErrorInfo, ExternalError, NoResourceAvailable, SubtaskLost
 from tidegate.model.ids import AttemptId, JobId
+from tidegate.model.options import SecurityOptions
 from tidegate.taskmanager.exchange.addresses import is_unix, ports_of
 from tidegate.taskmanager.machines.task_events import StoredEdges
 from tidegate.taskmanager.spark.cluster.leaving import attempts_on, leaving_executors
@@ -176,6 +177,11 @@ class SparkDeployer:
         """Returns what the worker gets. What serves it meanwhile is closed with ``closing``."""
         attempt, settings = submission.attempt, dict(submission.settings)
         if any(not isinstance(found, SparkSource) for found in operators.values()):
+            if settings["tls_identity"]:
+                raise ConfigurationError(
+                    f"{submission.task_name}: streams of Spark and sinks that write by Spark have no TLS on a Spark cluster; leave them out, or set "
+                    f"{SecurityOptions.DATA_ENABLED.key}: false on the TaskManagers, and connections of subtasks are plain"
+                )
             service = SparkDoor(
                 self._session,
                 self._host(),

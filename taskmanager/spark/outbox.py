@@ -11,6 +11,7 @@ import threading
 from collections import deque
 
 from tidegate.pb import subtask_pb2
+from tidegate.security.sockets import SharedTls
 from tidegate.wire import control_frames as frames
 
 PRINTED_BYTES = 1 << 20
@@ -22,7 +23,7 @@ GATHERED_BYTES = 16 << 10
 class ControlOutbox:
     """Sends queued messages in ``run``, until ``close``. A socket that broke takes nothing; its reader reports that."""
 
-    def __init__(self, connected: socket.socket) -> None:
+    def __init__(self, connected: socket.socket | SharedTls) -> None:
         self._socket = connected
         self._waiting: deque[bytes | subtask_pb2.FromSubtask] = deque()
         self._condition = threading.Condition()

@@ -24,6 +24,7 @@ from tidegate.model.errors import ConfigurationError, ExternalError
 from tidegate.taskmanager.spark.cluster.resources import Available, embedded_resources, executor_resources
 from tidegate.taskmanager.spark.cluster.settings import (
     SessionSettings,
+    hint_of,
     in_given_jvm,
     is_embedded,
     log4j_properties,
@@ -229,7 +230,9 @@ def start_session(settings: SessionSettings, began: Began = lambda process: None
             jvm.kill()
         words = _words_of(error)
         said = last_lines(_tail(log_file), 5) or words
-        raise ExternalError(f"Spark did not start (spark.master {settings.master}): {said}", details=words) from error
+        raise ExternalError(
+            f"Spark did not start (spark.master {settings.master}): {said}{hint_of(settings, said)}", details=words
+        ) from error
     _log.info("Spark %s at %s is up after %.1f s", context.version, settings.master, time.monotonic() - started)
     return Session(settings, jvm, gateway, context)
 

@@ -99,8 +99,14 @@ def run_attempt(
         if isinstance(mail, CancelTask):
             interrupter.begin()
 
-    stream = ControlStream(entry, deliver)
-    deployment = _attached(stream, f"{entry.attempt} {NOT_AGAIN}" if stored is not None else "")
+    claim = _own_directory(settings)
+    try:
+        tls = _tls(settings, claim.directory)
+        stream = ControlStream(entry, deliver, tls)
+        deployment = _attached(stream, f"{entry.attempt} {NOT_AGAIN}" if stored is not None else "")
+    except BaseException:
+        claim.remove()
+        raise
     SECRETS.learn(deployment.configuration)
     interrupter.interval_s = cancellation_interval_s(deployment.configuration, settings)
     assert index in (None, deployment.attempt.subtask), (deployment.attempt, index)
@@ -114,11 +120,10 @@ def run_attempt(
         _finish(printed)
 
     stream.before_last_word = finish
-    claim = _own_directory(settings)
     _watch_memory(settings, deployment, partial(_fail, stream, claim, printed))
     has_finished = False
     try:
-        environment = _environment(deployment, stream, settings, claim.directory)
+        environment = _environment(deployment, stream, settings, claim.directory, tls)
         environment = replace(environment, spark_rows=spark_rows, stored=stored)
         has_finished = yield from _run(limit_exchange(deployment, settings), stream, mailbox, environment)
     except BaseException as error:  # noqa: BLE001  (the driver of this process: whatever it is, the TaskManager learns of it)
@@ -208,8 +213,18 @@ def _printed_lines(stream: ControlStream, is_error: bool) -> PrintedLines:
     return PrintedLines(partial(stream.print, is_error=is_error), bare)
 
 
+def _tls(settings: WorkerSettings, directory: Path) -> TlsFiles | None:
+    """Returns what this process proves itself with by TCP; ``None``: its connections are plain. ``directory``: its own."""
+    pins = parse_pins(settings.tls_pins)
+    if settings.tls_directory:
+        return TlsFiles(Path(settings.tls_directory), pins)
+    return (
+        TlsFiles(directory, pins).write(settings.tls_identity, settings.tls_trusted) if settings.tls_identity else None
+    )
+
+
 def _environment(
-    deployment: TaskDeployment, stream: ControlStream, settings: WorkerSettings, directory: Path
+    deployment: TaskDeployment, stream: ControlStream, settings: WorkerSettings, directory: Path, tls: TlsFiles | None
 ) -> SubtaskEnvironment:
     """Bounds this process and brings the job's files, before any of the user's code is loaded."""
     pa.set_cpu_count(1)
@@ -231,8 +246,7 @@ def _environment(
         register_kv_state=stream.register_kv_state,
         external_resources={**json.loads(settings.external_resources), **_resources_of_spark()},
     )
-    if settings.tls_directory:
-        tls = TlsFiles(Path(settings.tls_directory), parse_pins(settings.tls_pins))
+    if tls is not None:
         environment = replace(environment, tls=tls, open_io=partial(IoLoop, tls=tls))
     allows = RuntimeSettings.allows_faults(deployment.configuration)
     return _with_faults(deployment, stream, environment) if allows else environment

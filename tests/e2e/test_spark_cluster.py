@@ -7,6 +7,7 @@ TaskManager (Spark driver) ──▶ Master ──▶ Worker 1: executor ──�
 from __future__ import annotations
 
 import re
+import secrets
 import signal
 from collections.abc import Iterator
 from functools import partial
@@ -15,6 +16,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from tests.e2e.all_on import IS_ASKED
 from tests.e2e.cluster import JOBS, REPOSITORY, START_LIMIT_S, Cluster, Proc
 from tests.e2e.counts_run import QUICK_RESTART, CountsRun
 from tests.e2e.four_sources import FourSources, kafka_jars
@@ -27,6 +29,16 @@ from tests.ports import free_port
 from tests.servers.kafka_broker import KafkaBroker
 
 SPARK = Path(pyspark.__file__).parent
+ENCRYPTED = (
+    {
+        "spark.authenticate": "true",
+        "spark.authenticate.secret": secrets.token_hex(16),
+        "spark.network.crypto.enabled": "true",
+    }
+    if IS_ASKED
+    else {}
+)
+"""Of master and workers, and of TaskManagers on them, where everything of security is on."""
 CORES = 8
 """Of each worker: a subtask holds one for life, and after the loss of a worker all have to fit on the other one."""
 
@@ -62,8 +74,12 @@ class SparkCluster:
         name = f"spark-{kind.split('.')[1].lower()}-{free_port()}"
         tmp = self._tmp / name
         tmp.mkdir()
+        defaults = tmp / "conf" / "spark-defaults.conf"
+        defaults.parent.mkdir()
+        defaults.write_text("".join(f"{key} {value}\n" for key, value in ENCRYPTED.items()))
         environment = {
             "SPARK_HOME": str(SPARK),
+            "SPARK_CONF_DIR": str(defaults.parent),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_NO_DAEMONIZE": "1",
             "SPARK_WORKER_OPTS": f"-Dspark.decommission.enabled=true {self._worker_options}",  # by SIGPWR
@@ -86,6 +102,7 @@ def options_of(spark: SparkCluster, cores: int) -> list[str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.executorEnv.PYTHONPATH": str(REPOSITORY),
         "spark.jars": kafka_jars(),
+        **ENCRYPTED,
     }
     return [f"-D{key}={value}" for key, value in options.items()]
 

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import logging
 import ssl
-from typing import TYPE_CHECKING
 
 from tidegate.aio.listening import is_loopback
 from tidegate.aio.transport import exposed
 from tidegate.model.configuration import Configuration
 from tidegate.model.options import SecurityOptions
-
-if TYPE_CHECKING:
-    from tidegate.security.reloading import Reloaded
-    from tidegate.security.tls import Material
 
 _log = logging.getLogger(__name__)
 
@@ -29,8 +24,10 @@ def https_server(configuration: Configuration, host: str, *, is_wanted: bool = T
             _log.warning("HTTP on %s has no TLS: who reaches it does what this user may do", host)
         return None
     from tidegate.security.settings import rest_server_tls  # its imports take as long as those of a web server
+    from tidegate.security.tls import renewing_context
 
-    return _renewing(rest_server_tls(configuration), is_mutual=configuration.get(option.REST_AUTHENTICATION_ENABLED))
+    is_mutual = configuration.get(option.REST_AUTHENTICATION_ENABLED)
+    return renewing_context(rest_server_tls(configuration), is_mutual=is_mutual)
 
 
 def https_client(configuration: Configuration) -> ssl.SSLContext | None:
@@ -57,22 +54,3 @@ def rest_url(configuration: Configuration, host: str, port: int) -> str:
     """Returns the address of a REST port."""
     scheme = rest_scheme(configuration)
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
-
-
-def _renewing(tls: Reloaded[Material], *, is_mutual: bool) -> ssl.SSLContext:
-    """A context that hands each connection, once it has said hello, to the one of the certificates that are there now."""
-    from tidegate.security.tls import server_context
-
-    first = tls.get()
-    last = first, server_context(first, is_mutual=is_mutual)
-
-    def pass_on(connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
-        nonlocal last
-        material = tls.get()
-        if material is not last[0]:
-            last = material, server_context(material, is_mutual=is_mutual)
-        connection.context = last[1]
-
-    entry = server_context(first, is_mutual=is_mutual)
-    entry.sni_callback = pass_on
-    return entry

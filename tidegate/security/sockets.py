@@ -9,8 +9,11 @@ The handshake is made by the first read or write. A subtask reads the files when
 
 from __future__ import annotations
 
+import os
+import select
 import socket
 import ssl
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,6 +84,79 @@ class TlsSocket(ssl.SSLSocket):
             self._is_known = True
 
 
+class SharedTls:
+    """A connection by TLS of which one thread reads while others write: TLS lets one in at a time, so the connection does not wait, and its threads do.
+
+    It has the calls of a socket that ``ControlStream`` needs.
+    """
+
+    def __init__(self, sock: TlsSocket) -> None:
+        """``sock``: is connected by ``connect``."""
+        self._socket = sock
+        self._lock = threading.Lock()
+
+    def connect(self, target: str | tuple[str, int], timeout_s: float) -> None:
+        """Connects and makes the handshake. Raises ``OSError``; ``ssl.SSLError`` where the peer is not believed."""
+        self._socket.settimeout(timeout_s)
+        self._socket.connect(target)
+        self._socket.authenticate()
+        self._socket.setblocking(False)
+
+    def getsockname(self) -> object:
+        return self._socket.getsockname()
+
+    def recv_into(self, buffer: memoryview) -> int:
+        """Waits for bytes and returns their number; 0: the peer has closed. Raises ``OSError``."""
+        while True:
+            with self._lock:
+                try:
+                    return self._socket.recv_into(buffer)
+                except ssl.SSLWantReadError:
+                    events = select.POLLIN
+                except ssl.SSLWantWriteError:
+                    events = select.POLLOUT
+            self._wait(events)
+
+    def send(self, data: bytes, flags: int = 0) -> int:
+        """Sends all of it, and returns its length. Raises ``BlockingIOError`` where there is no room for all of it: the next call has the same bytes, of which
+        some are out already; another ``OSError``."""
+        try:
+            with self._lock:
+                return self._socket.send(data)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise BlockingIOError from None
+
+    def sendall(self, data: bytes) -> None:
+        """Waits until all of it is out. Raises ``OSError``."""
+        rest = memoryview(data)
+        while rest:
+            with self._lock:
+                try:
+                    rest = rest[self._socket.send(rest) :]
+                    continue
+                except ssl.SSLWantReadError:
+                    events = select.POLLIN
+                except ssl.SSLWantWriteError:
+                    events = select.POLLOUT
+            self._wait(events)
+
+    def shutdown(self, how: int) -> None:
+        """Wakes a thread that reads. Raises ``OSError`` where the connection is over."""
+        with self._lock:
+            socket.socket.shutdown(
+                self._socket, how
+            )  # that of `ssl` leaves a socket without TLS behind, which a thread would read from
+
+    def close(self) -> None:
+        with self._lock:
+            self._socket.close()
+
+    def _wait(self, events: int) -> None:
+        poller = select.poll()
+        poller.register(self._socket, events)
+        poller.poll()
+
+
 def try_handshake(address: str, context: ssl.SSLContext, pins: frozenset[bytes] = frozenset()) -> str:
     """Connects to a server at ``host:port`` that speaks first, and hangs up. Returns what is wrong with it, in words, and nothing where it takes the
     connection or cannot be reached at all. Blocks for a few seconds at most."""
@@ -110,10 +186,19 @@ class TlsFiles:
     directory: Path
     pins: frozenset[bytes] = frozenset()
 
-    def client(self, sock: socket.socket) -> socket.socket:
+    def write(self, identity: str, trusted: str) -> TlsFiles:
+        """Makes the files, for this user alone, and returns itself. ``identity``, ``trusted``: as PEM. Raises ``OSError``."""
+        for name, content in ((IDENTITY, identity), (TRUSTED, trusted)):
+            with os.fdopen(os.open(self.directory / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                file.write(content)
+        return self
+
+    def client(self, sock: socket.socket) -> TlsSocket:
         """Returns the socket, which is not connected yet, with TLS. Raises ``OSError`` when the files cannot be read."""
         context = self._context(ssl.PROTOCOL_TLS_CLIENT)
-        return context.wrap_socket(sock, do_handshake_on_connect=False)
+        secured = context.wrap_socket(sock, do_handshake_on_connect=False)
+        assert isinstance(secured, TlsSocket)
+        return secured
 
     def listener(self, sock: socket.socket) -> socket.socket:
         """Returns a listening socket whose connections have TLS. Raises ``OSError`` when the files cannot be read."""

@@ -19,6 +19,7 @@ from cryptography import x509
 from tidegate.model.errors import ConfigurationError
 from tidegate.security.handshakes import prepare
 from tidegate.security.keystores import Credentials, fingerprint_of, pem_of
+from tidegate.security.reloading import Reloaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,23 @@ def server_context(material: Material, *, is_mutual: bool) -> ssl.SSLContext:
     _prepare(context, material)
     context.verify_mode = ssl.CERT_REQUIRED if is_mutual else ssl.CERT_NONE
     return context
+
+
+def renewing_context(tls: Reloaded[Material], *, is_mutual: bool) -> ssl.SSLContext:
+    """Returns a server's context that hands each connection, once it has said hello, to the context of the certificates that are there now."""
+    first = tls.get()
+    last = first, server_context(first, is_mutual=is_mutual)
+
+    def pass_on(connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+        nonlocal last
+        material = tls.get()
+        if material is not last[0]:
+            last = material, server_context(material, is_mutual=is_mutual)
+        connection.context = last[1]
+
+    entry = server_context(first, is_mutual=is_mutual)
+    entry.sni_callback = pass_on
+    return entry
 
 
 def client_context(material: Material, *, checks_name: bool) -> ssl.SSLContext:

@@ -87,9 +87,9 @@ class SparkSubtasks:
             external_resources=self._external_resources,
             machine_bytes=self._memory.machine_bytes,
             reserve_bytes=self._memory.reserve_bytes,
-            tls_directory="" if self._tls is None else str(self._tls.current()),
-            tls_pins="" if self._tls is None else self._tls.pins,
         )
+        if self._tls is not None:
+            settings = self._tls.added_to(settings)
         submission = SparkSubmission(
             task.attempt,
             task.task_name,

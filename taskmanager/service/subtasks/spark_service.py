@@ -14,7 +14,7 @@ from tidegate.aio.listening import is_loopback
 from tidegate.aio.pool import Pool
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
-from tidegate.model.options import FileOptions, RuntimeOptions, SparkOptions, TaskManagerOptions
+from tidegate.model.options import FileOptions, RuntimeOptions, SecurityOptions, SparkOptions, TaskManagerOptions
 from tidegate.taskmanager.service.external_resources import declared_in, discover
 from tidegate.taskmanager.spark.cluster.settings import SessionSettings, is_embedded
 from tidegate.taskmanager.spark.executors.check import check_executors, described
@@ -129,4 +129,7 @@ def session_settings(configuration: Configuration, directory: Path, host: str) -
         log_file,
         configuration.get(FileOptions.START_TIMEOUT) / 1000,
         on_demand=configuration.is_set(RuntimeOptions.EXECUTOR_HOST),
+        is_encrypted=not is_embedded(master)
+        and configuration.get(SecurityOptions.INTERNAL_ENABLED)
+        and configuration.get(SecurityOptions.DATA_ENABLED),
     )

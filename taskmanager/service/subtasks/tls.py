@@ -1,18 +1,21 @@
-"""What subtasks prove themselves with: the key and the certificates of their TaskManager as PEM, in its working directory, which no other user can enter.
+"""What subtasks prove themselves with: the key and the certificates of their TaskManager as PEM.
 
-A subtask has neither the passwords of keystores nor a library that reads them.
+On the TaskManager's machine they are files of its working directory, which no other user can enter. To other machines they travel with the Spark task, by
+Spark's own encrypted connections. A subtask has neither the passwords of keystores nor a library that reads them.
 """
 
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate.model.configuration import Configuration
-from tidegate.model.errors import ConfigurationError, ExternalError
+from tidegate.model.errors import ExternalError
 from tidegate.model.options import SecurityOptions, SparkOptions
 from tidegate.security.sockets import IDENTITY, TRUSTED
+from tidegate.taskmanager.spark.memory.limits import WorkerSettings
 
 if TYPE_CHECKING:
     from tidegate.security.reloading import Reloaded
@@ -20,30 +23,36 @@ if TYPE_CHECKING:
 
 
 class SubtaskTls:
-    """``current`` before each start of a subtask."""
+    """Keys and certificates for subtasks that are about to start."""
 
-    def __init__(self, tls: Reloaded[Material], directory: Path, pins: str) -> None:
-        """``directory``: is made. ``pins``: fingerprints between commas."""
-        self._tls, self._directory, self.pins = tls, directory, pins
+    def __init__(self, tls: Reloaded[Material], directory: Path, pins: str, *, is_here: bool) -> None:
+        """``directory``: is made where ``is_here``: subtasks run on this machine. ``pins``: fingerprints between commas."""
+        self.material, self._directory, self.pins, self._is_here = tls, directory, pins, is_here
         self._written: Material | None = None
 
     @staticmethod
     def of(configuration: Configuration, working: Path, tls: Reloaded[Material] | None) -> SubtaskTls | None:
-        """``tls``: that of gRPC. Returns ``None`` where connections of subtasks have none. Raises ``ConfigurationError``."""
+        """``tls``: that of gRPC. Returns ``None`` where connections of subtasks have none."""
         option = SecurityOptions
         if tls is None or not configuration.get(option.DATA_ENABLED):
             return None
-        master = configuration.get(SparkOptions.MASTER)
-        if not master.startswith("local"):
-            raise ConfigurationError(
-                f"bad configuration: {option.INTERNAL_ENABLED.key} is true, and {SparkOptions.MASTER.key} is {master}: control connections of "
-                f"subtasks on other machines have no TLS yet; with {option.DATA_ENABLED.key} false, theirs and those for data stay plain"
-            )
-        return SubtaskTls(tls, working / "tls", configuration.get(option.INTERNAL_FINGERPRINT) or "")
+        is_here = configuration.get(SparkOptions.MASTER).startswith("local")
+        return SubtaskTls(tls, working / "tls", configuration.get(option.INTERNAL_FINGERPRINT) or "", is_here=is_here)
 
-    def current(self) -> Path:
+    def added_to(self, settings: WorkerSettings) -> WorkerSettings:
+        """Returns the settings of a subtask that starts now, with its key and certificates. Raises ``ExternalError`` when the files cannot be written."""
+        material = self.material.get()
+        if self._is_here:
+            return replace(settings, tls_directory=str(self._files_of(material)), tls_pins=self.pins)
+        from tidegate.security.keystores import pem_of
+
+        assert material.credentials is not None
+        own = material.credentials.key_pem() + material.credentials.chain_pem()
+        trusted = pem_of(material.trusted)
+        return replace(settings, tls_identity=own.decode(), tls_trusted=trusted.decode(), tls_pins=self.pins)
+
+    def _files_of(self, material: Material) -> Path:
         """Returns the directory of ``TlsFiles``, written again after a renewal. Raises ``ExternalError``."""
-        material = self._tls.get()
         if material is not self._written:
             from tidegate.security.keystores import pem_of
 

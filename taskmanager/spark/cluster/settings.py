@@ -11,6 +11,7 @@ from pathlib import Path
 
 import tidegate
 from tidegate.model.errors import ConfigurationError
+from tidegate.model.options import SecurityOptions
 from tidegate.model.shipped_files import PACKED, has_packages
 from tidegate.taskmanager.spark.cluster import yarn
 from tidegate.taskmanager.spark.worker_exits import ENVIRONMENT_KEY
@@ -58,6 +59,8 @@ _EMBEDDED_DEFAULTS = {
     "spark.network.crypto.enabled": "true",
 }
 """Other users of the machine do not get in; Spark makes the secret for ``local`` masters itself."""
+_ENCRYPTED = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
+_SHARED = "spark.authenticate.secret"
 _UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 _LONGEST_PLACE = 60
 """Bytes of a directory with Unix sockets of Spark: their names have 42, and a path has at most 107."""
@@ -103,6 +106,8 @@ class SessionSettings:
     """``tidegate.start-timeout``"""
     on_demand: bool = False
     """Whether it begins without executors, and asks for them later (``ExecutorRequests``)."""
+    is_encrypted: bool = False
+    """Whether Spark's connections between machines have to be encrypted: they carry the keys of subtasks."""
 
     @property
     def log_path(self) -> Path:
@@ -121,10 +126,16 @@ def log4j_properties(settings: SessionSettings) -> str:
 
 def session_properties(settings: SessionSettings) -> dict[str, str]:
     """All properties of the context. Raises ``ConfigurationError`` for one that the runtime cannot live with."""
-    wrong = [key for key, value in _FIXED.items() if settings.properties.get(key, value) != value]
+    fixed = _FIXED | (_ENCRYPTED if settings.is_encrypted else {})
+    wrong = [key for key, value in fixed.items() if settings.properties.get(key, value) != value]
     if wrong:
-        said = ", ".join(f"{key} must be {_FIXED[key]}" for key in wrong)
+        said = ", ".join(f"{key} must be {fixed[key]}" for key in wrong)
         raise ConfigurationError(f"bad configuration: {said}; leave it out")
+    if settings.is_encrypted and settings.master.startswith("spark://") and _SHARED not in settings.properties:
+        raise ConfigurationError(
+            f"bad configuration: {SecurityOptions.INTERNAL_ENABLED.key} is true, and {settings.master} has to encrypt what executors get: set "
+            f"{_SHARED} to the secret of its master and workers, which have {_said(_ENCRYPTED)}"
+        )
     found = dict(_DEFAULTS)
     if is_embedded(settings.master):
         found |= _EMBEDDED_DEFAULTS
@@ -140,13 +151,24 @@ def session_properties(settings: SessionSettings) -> dict[str, str]:
     found |= settings.properties
     if not is_embedded(settings.master):
         found[_PATH] = _path_of_executors(settings, Path(tidegate.__file__))
-    found |= _FIXED | (_ON_DEMAND if settings.on_demand else {})
+    found |= fixed | (_ON_DEMAND if settings.on_demand else {})
     found["spark.master"] = settings.master
     log4j = settings.directory / "log4j2.properties"
     options = f"{_COMPILED_LATER} {_JVM_OPTIONS.format(tmp=settings.directory, log4j=log4j.as_uri())}"
     users = settings.properties.get("spark.driver.extraJavaOptions", "")
     found["spark.driver.extraJavaOptions"] = f"{options} {users}".strip()
     return found
+
+
+def _said(properties: Mapping[str, str]) -> str:
+    return " and ".join(f"{key}={value}" for key, value in properties.items())
+
+
+def hint_of(settings: SessionSettings, said: str) -> str:
+    """Returns what may be wrong where Spark said that it did not start; empty where nothing is known."""
+    if settings.is_encrypted and "masters are unresponsive" in said:
+        return f"; is it there, and do it and its workers have {_said(_ENCRYPTED)} and the same {_SHARED}?"
+    return ""
 
 
 def _path_of_executors(settings: SessionSettings, own: Path) -> str:

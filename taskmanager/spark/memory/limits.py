@@ -70,7 +70,11 @@ class WorkerSettings:
     reserve_bytes: int = -1
     """``tidegate.taskmanager.memory.reserve``; -1: not set."""
     tls_directory: str = ""
-    """That of ``TlsFiles``, for connections by TCP; empty: they are plain."""
+    """That of ``TlsFiles``, for connections by TCP, where the TaskManager is on the same machine; empty: there is none."""
+    tls_identity: str = ""
+    """Key and certificates as PEM, for a subtask on another machine; empty: connections are plain, or there is a directory."""
+    tls_trusted: str = ""
+    """The certificates that it believes, as PEM."""
     tls_pins: str = ""
     """Fingerprints between commas."""
 
@@ -93,6 +97,8 @@ class WorkerSettings:
             int(texts["machine_bytes"]),
             int(texts["reserve_bytes"]),
             texts["tls_directory"],
+            texts["tls_identity"],
+            texts["tls_trusted"],
             texts["tls_pins"],
         )
 

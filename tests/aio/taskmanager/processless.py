@@ -21,7 +21,10 @@ from tidegate.pb.taskmanager_pb2_grpc import (
     add_TaskManagerInspectionServicer_to_server,
     add_TaskManagerServicer_to_server,
 )
+from tidegate.security.reloading import Reloaded
 from tidegate.security.signing import SigningNow
+from tidegate.security.sockets import TlsFiles
+from tidegate.security.tls import Material
 from tidegate.taskmanager.machines.task_events import SubmittedTask, TaskLimits
 from tidegate.taskmanager.machines.task_manager import TaskManagerMachine
 from tidegate.taskmanager.runtime.ports import Mail
@@ -107,7 +110,9 @@ class Processless:
     printed: list[tuple[str, str, bool]]
     failed: asyncio.Event
 
-    def dial(self, attempt: str, token: str | None = None) -> tuple[ControlStream, list[Mail], threading.Condition]:
+    def dial(
+        self, attempt: str, token: str | None = None, tls: TlsFiles | None = None
+    ) -> tuple[ControlStream, list[Mail], threading.Condition]:
         """The subtask's end of a control stream; what it is told is gathered."""
         mails: list[Mail] = []
         arrived = threading.Condition()
@@ -118,7 +123,7 @@ class Processless:
                 arrived.notify_all()
 
         entry = SubtaskEntry(self.control_address, attempt, token or self.subtasks.started[attempt].token)
-        return ControlStream(entry, deliver), mails, arrived
+        return ControlStream(entry, deliver, tls), mails, arrived
 
 
 @asynccontextmanager
@@ -131,6 +136,7 @@ async def processless(
     listen: str = "127.0.0.1:0",
     retrieval: LeaderRetrieval | None = None,
     signing: SigningNow | None = None,
+    tls: Reloaded[Material] | None = None,
 ) -> AsyncIterator[Processless]:
     fatal: list[BaseException] = []
     failed = asyncio.Event()
@@ -159,7 +165,7 @@ async def processless(
 
     server, bound = await start_server("127.0.0.1", 0, register, "TaskManager")
     control = SubtaskControl(executor, blobs, printing, show, client.align_watermark)
-    listener, dialed = await listen_for_subtasks(control, listen, "127.0.0.1")
+    listener, dialed = await listen_for_subtasks(control, listen, "127.0.0.1", tls)
     identity = make_identity(Configuration.from_strings({}), "127.0.0.1", bound)
     stop = keep_registered(client, executor, identity, on_fatal)
     try:

@@ -70,6 +70,23 @@ def test_a_spark_key_that_breaks_the_runtime_is_refused(tmp_path: Path) -> None:
         session_properties(settings)
 
 
+def test_with_tls_spark_encrypts_what_it_brings_to_other_machines(tmp_path: Path) -> None:
+    tls = {"spark_master": "spark://head:7077", "security_ssl_internal_enabled": "true"}
+    with pytest.raises(
+        ConfigurationError, match=r"set spark.authenticate.secret to the secret of its master and workers"
+    ):
+        session_properties(session_settings(configured(**tls), tmp_path, "10.0.0.7"))
+    plain = configured(**tls, spark_authenticate_secret="s", spark_network_crypto_enabled="false")
+    with pytest.raises(ConfigurationError, match="spark.network.crypto.enabled must be true"):
+        session_properties(session_settings(plain, tmp_path, "10.0.0.7"))
+    found = session_properties(session_settings(configured(**tls, spark_authenticate_secret="s"), tmp_path, "10.0.0.7"))
+    assert (found["spark.authenticate"], found["spark.network.crypto.enabled"]) == ("true", "true")
+    without = session_settings(configured(**tls, taskmanager_data_ssl_enabled="false"), tmp_path, "10.0.0.7")
+    assert "spark.authenticate" not in session_properties(without)
+    on_yarn = session_settings(configured(**{**tls, "spark_master": "yarn"}), tmp_path, "10.0.0.7")
+    assert session_properties(on_yarn)["spark.authenticate"] == "true"  # YARN makes the secret
+
+
 def test_a_cluster_must_be_able_to_reach_the_task_manager(tmp_path: Path) -> None:
     remote = configured(spark_master="spark://head:7077")
     with pytest.raises(
