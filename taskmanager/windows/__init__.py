@@ -1,1 +1,1 @@
-"""Windows: operators over rows, operators over columns, and what they hold."""
+"""Window operators over rows and over columns, and their state."""

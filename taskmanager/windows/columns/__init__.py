@@ -1,1 +1,1 @@
-"""Windows and sessions that aggregate Arrow batches."""
+"""Operators of windows and sessions that aggregate Arrow batches."""

@@ -1,4 +1,4 @@
-"""Event times of the rows that come to a window."""
+"""Event times of the rows that arrive at a window."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidegate.records.batch import ArrowBatch
 
 
 def timestamps_of(batch: ArrowBatch, operator: str) -> npt.NDArray[np.int64]:
-    """Raises ``SchemaMismatch`` when a row has no timestamp."""
+    """Returns the timestamps of a batch's rows. Raises ``SchemaMismatch`` when a row has none."""
     if batch.timestamps is None or batch.timestamps.null_count:
         raise SchemaMismatch(
             f"operator '{operator}': a row without a timestamp came to an event-time window: give the stream a "

@@ -1,4 +1,4 @@
-"""The sender's half of a columnar window: rows by window and key become partials before they are exchanged.
+"""The local aggregation of a columnar window: rows are combined to partial aggregates by window and key before they are exchanged.
 
 ``strategies`` says how a batch is aggregated, and chooses. It keeps no state: what it holds leaves before every barrier (``prepare_snapshot``), and
 what belongs to a window leaves before the watermark that ends it, so that nothing becomes late by waiting here.
@@ -41,16 +41,16 @@ from tidegate.taskmanager.windows.columns.strategies import (
 )
 
 MAX_DENSE = 1 << 18
-"""Keys of half this range go straight into arrays, which grow up to it; keys of a wider range are hashed."""
+"""Most keys of an array of accumulators. Keys in a range of half this size are used as indices; keys of a wider range are hashed."""
 MAX_HELD_ROWS = 1 << 18
-"""How many partials (or places for them) are held at most: they delay a barrier by a few milliseconds."""
+"""Most partials, or places for them, that are held: they delay a barrier by a few milliseconds."""
 
 Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(slots=True)
 class _DenseWindow:
-    """Accumulators for the codes below ``cardinality`` of one window; without a dictionary, code 0 is the key ``low``."""
+    """The accumulators of one window, for the key codes below ``cardinality``. Without a dictionary, code 0 is the key ``low``."""
 
     low: int
     cardinality: int
@@ -72,11 +72,11 @@ class ColumnarWindowLocal(Operator):
         self._aggregates = aggregates
         self._plan: AggregatePlan | None = None
         self._grouping: AggregatePlan
-        """The plan ``by_window``, set with it."""
+        """The plan ``by_window``, set together with ``_plan``."""
         self._schema: pa.Schema | None = None
         self._dense: dict[int, _DenseWindow] = {}
         self._held: list[pa.RecordBatch] = []
-        """Partials of other windows and keys, each batch sorted by its column 0: the number of the window."""
+        """Partials of other windows and keys. Each batch is sorted by its column 0, the number of the window."""
         self._held_rows = 0
         self._first_held = END_OF_TIME
         """Number of the earliest window among ``_held``."""
@@ -147,7 +147,7 @@ class ColumnarWindowLocal(Operator):
     def _by_window(
         self, plan: AggregatePlan, values: NumpyColumn, data: pa.RecordBatch, stamps: Int64s, first: int, last: int
     ) -> Iterator[tuple[int, NumpyColumn, pa.RecordBatch]]:
-        """Each window that has rows, their values, and the rows."""
+        """Yields each window that has rows, with their values and the rows."""
         if first == last:
             yield first, values, data
             return
@@ -184,12 +184,12 @@ class ColumnarWindowLocal(Operator):
         dense.accumulators.add(codes - dense.low if dense.low else codes, data)
 
     def _share_of_keys(self, columns: list[pa.Array], rows: int) -> float | None:
-        """A look at some of the keys, which is cheaper than to try it. ``None``: unknown, or each row has to be aggregated anyhow."""
+        """Returns the share of distinct keys in a sample; ``None``: not known, or every row must be aggregated anyway."""
         assert self._plan is not None
         return None if rows < MIN_ROWS_TO_JUDGE or self._plan.is_joint else share_of_keys(columns, rows)
 
     def _codes_by_dictionary(self, columns: list[pa.Array], rows: int) -> Codes | None:
-        """``None``: the keys are too many for a dictionary, or for one that is worth it."""
+        """Returns the codes of keys by the dictionary; ``None``: there are too many keys for a dictionary, or for one that pays."""
         if self._dictionary is None:
             self._dictionary = KeyDictionary.of(columns)
         codes = None if self._dictionary is None else self._dictionary.encode(columns)
@@ -246,7 +246,7 @@ class ColumnarWindowLocal(Operator):
         self._first_held = min(self._first_held, first)
 
     def _shrink(self) -> None:
-        """Merge what is held; when that does not help, the keys are too many to wait for more of each."""
+        """Merges the held partials; if that does not help, there are too many keys, and all are emitted."""
         if len(self._held) > 1:
             self._merge_held()
         if self._held_rows > MAX_HELD_ROWS // 2:
@@ -261,7 +261,7 @@ class ColumnarWindowLocal(Operator):
     # --- what leaves
 
     def _flush(self, watermark: int | None) -> None:
-        """Emit the partials of the windows that ``watermark`` ends; of all windows when it is ``None``."""
+        """Emits the partials of the windows that ``watermark`` ends; of all windows when it is ``None``."""
         last = None if watermark is None else last_ended(watermark, self._size_ms, self._size_ms, self._offset_ms)
         ended = [window for window in sorted(self._dense) if last is None or window <= last]
         if ended and not self._held:  # each key of a window once: there is nothing to merge
@@ -291,7 +291,7 @@ class ColumnarWindowLocal(Operator):
 
 
 def _narrow(column: pa.Array) -> NumpyColumn | None:
-    """The values of a column of integers that lie close together."""
+    """Returns the values of a column of integers in a narrow range; ``None`` for any other column."""
     if column.null_count or pa.types.is_dictionary(column.type):
         return None
     integers = integer_view(column)

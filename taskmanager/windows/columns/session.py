@@ -51,11 +51,11 @@ from tidegate.taskmanager.windows.state.sessions.state import ColumnarSessionSta
 from tidegate.taskmanager.windows.state.windows import WindowMemory
 
 LEAST_ROWS = 1 << 13
-"""So many sessions that may have ended are looked at together: with fewer, the calls take longer than what they do."""
+"""Least rows of possibly ended sessions that are processed together. With fewer, the calls take longer than their work."""
 
 
 class ColumnarSessionLocal(Operator):
-    """Rows of a batch to partial sessions."""
+    """Combines the rows of a batch to partial sessions."""
 
     works_on = "arrow"
 
@@ -93,8 +93,7 @@ class ColumnarSession(Operator):
         gap_ms: int | None = None,
         columns: Sequence[str] = (),
     ) -> None:
-        """``gap_ms`` is that of the sessions that come; ``None``: it is not known. ``columns``: of partials, which say what is made of state of earlier
-        versions."""
+        """``gap_ms``: of the sessions that arrive; ``None``: not known. ``columns``: of partials, to which state of earlier versions is converted."""
         self._name = name
         self._keys = tuple(keys)
         self._aggregates = aggregates
@@ -153,7 +152,9 @@ class ColumnarSession(Operator):
         self._state.aborted(checkpoint_id)
 
     def _without_late(self, plan: AggregatePlan, rows: pa.RecordBatch, data: pa.RecordBatch) -> pa.RecordBatch:
-        """What is late by itself is not if it belongs to a session that has not ended, as all that are held. ``data``: what ``rows`` were made of."""
+        """Drops late rows. A row that is late by itself is not if it belongs to a session that has not ended, as all held ones. ``data``: the input of
+        ``rows``.
+        """
         is_open, ends = reached(plan, rows, rows_like(plan, rows, self._state.held_beside(rows)))
         is_open |= ends - 1 > self._watermark
         if not is_open.all():
@@ -167,7 +168,7 @@ class ColumnarSession(Operator):
         return self._plan
 
     def _merge(self, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-        """Also runs in the snapshot thread: it touches only its argument and what is set once."""
+        """Merges partial sessions. Also runs in the snapshot thread, as it uses only its argument and what is set once."""
         return merge_sessions(self._plan_of(parts[0].schema), parts)
 
     def _emit(self, plan: AggregatePlan, sessions: pa.RecordBatch) -> None:
@@ -180,5 +181,5 @@ class ColumnarSession(Operator):
 
 
 def _lasting(rows: pa.RecordBatch, ends: Int64s, are_open: Mask) -> pa.RecordBatch:
-    """Those that are open, with their sessions' ends as far as they are known: each is part of its session, whose rows overlap anyway."""
+    """Returns the open rows, with the ends of their sessions as far as they are known. Each row overlaps its session anyway."""
     return rows.set_column(0, WINDOW_END, pa.array(ends)).filter(pa.array(are_open))

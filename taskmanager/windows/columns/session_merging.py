@@ -1,4 +1,4 @@
-"""Partial sessions of a key that overlap or touch become one.
+"""Merges partial sessions of a key that overlap or touch.
 
     rows by (key, start) ─▶ where the key changes, or the start lies behind the end of what came before, one begins
 
@@ -27,7 +27,7 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """``of_row[i]``: the session of row i. By session: a row of its, and its times."""
+    """Merged sessions. ``of_row[i]``: the session of row i. For each session: one of its rows, its start and its end."""
 
     of_row: Codes
     a_row: Codes
@@ -36,7 +36,7 @@ class Sessions:
 
 
 def find_sessions(keys: Codes, starts: Int64s, ends: Int64s) -> Sessions:
-    """``keys`` are codes; each row is a session from its start to its end, until they are merged."""
+    """Merges sessions that overlap or touch. ``keys``: as codes; each row is a session from its start to its end."""
     order = order_of_pairs(keys, starts)
     keys, starts, ends = keys[order], starts[order], ends[order]
     numbers = np.arange(len(order))
@@ -54,7 +54,7 @@ def find_sessions(keys: Codes, starts: Int64s, ends: Int64s) -> Sessions:
 
 
 def first_sessions(plan: AggregatePlan, data: pa.RecordBatch, starts: Int64s, ends: Int64s) -> pa.RecordBatch:
-    """Rows as sessions of their own to partials: start, end, keys, partial columns."""
+    """Combines rows, each a session of its own, to partial sessions: start, end, keys, partial columns."""
     coded = encode_keys([data.column(name) for name in plan.keys], data.num_rows, plan.operator)
     found = find_sessions(coded.codes, starts, ends)
     accumulators = Accumulators(plan, len(found.starts))
@@ -65,7 +65,7 @@ def first_sessions(plan: AggregatePlan, data: pa.RecordBatch, starts: Int64s, en
 
 
 def merge_sessions(plan: AggregatePlan, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """One row for each session of all ``parts``, sorted by end. ``plan`` is one of partials."""
+    """Returns one row for each session of all ``parts``, sorted by end. ``plan``: for partials."""
     data = pa.concat_batches(parts) if len(parts) > 1 else parts[0]
     coded = encode_keys([data.column(name) for name in plan.keys], data.num_rows, plan.operator)
     found = find_sessions(coded.codes, *_times(data))
@@ -82,7 +82,7 @@ def merge_sessions(plan: AggregatePlan, parts: Sequence[pa.RecordBatch]) -> pa.R
 
 
 def rows_like(plan: AggregatePlan, rows: pa.RecordBatch, held: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Keys and times of all that is ``held`` of the keys of ``rows``, and of a few others."""
+    """Returns keys and times of the ``held`` rows with the keys of ``rows``, and of a few others."""
     filtered, names = HashFilter(hashes_of(rows)), [END, START, *plan.keys]
     parts = []
     for batch in held:
@@ -93,7 +93,7 @@ def rows_like(plan: AggregatePlan, rows: pa.RecordBatch, held: Iterable[pa.Recor
 
 
 def reached(plan: AggregatePlan, rows: pa.RecordBatch, others: Sequence[pa.RecordBatch]) -> tuple[Mask, Int64s]:
-    """Which of ``rows`` belong to the session of one of ``others``, and how long their sessions last as far as all of them tell."""
+    """Returns which of ``rows`` belong to the session of one of ``others``, and the ends of their sessions as far as all rows tell."""
     both = pa.concat_batches([rows.select([END, START, *plan.keys]), *others])
     coded = encode_keys([both.column(name) for name in plan.keys], both.num_rows, plan.operator)
     sessions = find_sessions(coded.codes, *_times(both))

@@ -1,4 +1,4 @@
-"""How the next batch of rows is aggregated before it is exchanged: one decision, from the keys of the batch and from what became of earlier ones.
+"""Chooses how a batch of rows is aggregated before it is exchanged, from the keys of the batch and the results of earlier ones.
 
 few windows, one integer key in a narrow range ─▶ RANGE       arrays by key, across batches
 few windows, other keys that repeat            ─▶ DICTIONARY  codes of a ``KeyDictionary``, in the same arrays
@@ -12,13 +12,15 @@ from collections.abc import Callable
 from enum import Enum
 
 MAX_WINDOWS_OF_BATCH = 8
-"""A batch that spreads over more windows is grouped by window and key in one go."""
+"""Most windows of a batch that are aggregated one by one. A batch with more is grouped by window and key at once."""
 MIN_ROWS_TO_JUDGE = 1024
-"""What a batch of fewer rows shows of its keys decides nothing."""
+"""Least rows of a batch from which its keys are judged."""
 HARDLY_REPEAT = 0.97
-"""Different keys in a sample of 8,192 rows, as a part of it: so many differ when they are drawn from more keys than a dictionary has codes."""
+"""The share of distinct keys in a sample of 8,192 rows above which keys hardly repeat. So many differ when they are drawn from more keys than a dictionary has
+codes.
+"""
 PAUSE_BATCHES = 32
-"""What did not help is tried again after so many batches."""
+"""Number of batches after which a strategy that did not help is tried again."""
 
 
 class Strategy(Enum):
@@ -29,17 +31,22 @@ class Strategy(Enum):
 
 
 class StrategyChooser:
-    """Chooses for one subtask, batch by batch. A strategy that did not help is left out for the next ``PAUSE_BATCHES`` batches that could use it."""
+    """Chooses the strategy of one subtask, batch by batch. A strategy that did not help is left out for the next ``PAUSE_BATCHES`` batches that
+    could use it.
+    """
 
     def __init__(self) -> None:
         self._ungrouped = 0
-        """How many more batches go on ungrouped."""
+        """The number of further batches that are not grouped."""
         self._without_dictionary = 0
-        """How many more batches are grouped without a dictionary."""
+        """The number of further batches that are grouped without a dictionary."""
 
     def choose(self, windows: int, *, is_narrow: bool, share_of_keys: Callable[[], float | None]) -> Strategy:
-        """Returns the strategy for a batch of rows in ``windows`` windows, from the first to the last. ``is_narrow``: it has one key column, of integers
-        in a range that fits into arrays. ``share_of_keys``: called at most once, gives how many keys of a sample differ, 0 to 1; ``None``: unknown."""
+        """Returns the strategy for a batch of rows in ``windows`` windows, from the first to the last.
+
+        ``is_narrow``: it has one key column, of integers in a range that fits into arrays. ``share_of_keys``: called at most once; returns the share of
+        distinct keys in a sample, 0 to 1, or ``None`` if it is not known.
+        """
         if windows <= MAX_WINDOWS_OF_BATCH:
             if is_narrow:
                 return Strategy.RANGE
@@ -55,11 +62,11 @@ class StrategyChooser:
         return Strategy.GROUPED
 
     def without_dictionary(self) -> Strategy:
-        """Returns the strategy for a batch whose keys no dictionary has room for."""
+        """Returns the strategy for a batch whose keys do not fit into a dictionary."""
         self._without_dictionary = PAUSE_BATCHES
         return Strategy.GROUPED
 
     def on_grouped(self, rows: int, groups: int) -> None:
-        """``rows`` rows of a batch became ``groups`` partials."""
+        """Notes that ``rows`` rows of a batch were grouped to ``groups`` partials."""
         if rows >= MIN_ROWS_TO_JUDGE and groups > rows // 2:
             self._ungrouped = PAUSE_BATCHES

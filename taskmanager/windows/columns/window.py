@@ -1,4 +1,4 @@
-"""Tumbling and sliding event-time windows over columns: merging and firing behind the exchange.
+"""Tumbling and sliding event-time windows over columns: partials are merged behind the exchange, and windows fire.
 
     columnar_window_local ──partials: window_start, keys, partial columns──▶ HASH ──▶ columnar_window ──▶ results
 
@@ -46,8 +46,9 @@ Int64s = npt.NDArray[np.int64]
 
 
 class ColumnarWindow(Operator):
-    """Merges partials (or groups raw rows) by window and key, and emits the windows that the watermark has passed: all of
-    them by one group by, however many they are."""
+    """Merges partials (or groups raw rows) by window and key, and emits the windows that the watermark has passed, all by one grouping, however
+    many they are.
+    """
 
     works_on = "arrow"
 
@@ -62,7 +63,7 @@ class ColumnarWindow(Operator):
         slide_ms: int | None = None,
         columns: Sequence[str] = (),
     ) -> None:
-        """``slide_ms`` divides ``size_ms``; ``None``: the windows tumble. ``columns``: of partials, which say what is made of state of earlier versions."""
+        """``slide_ms``: divides ``size_ms``; ``None``: the windows tumble. ``columns``: of partials, to which state of earlier versions is converted."""
         self._name = name
         self._size_ms = size_ms
         self._slide_ms = slide_ms or size_ms
@@ -77,15 +78,15 @@ class ColumnarWindow(Operator):
         self._takes_partials = takes_partials
         self._plan: AggregatePlan | None = None
         self._grouping: AggregatePlan
-        """The plan ``by_window``, set with it."""
+        """The plan ``by_window``, set together with ``_plan``."""
         self._merging: AggregatePlan | None = None
         self._dense: DenseWindows | None = None
         self._ended = NO_WATERMARK
         """Number of the last window that the watermark has passed."""
         self._held: int | None = None
-        """The watermark that waits for what was restored to be read; ``None``: none does."""
+        """The watermark that waits until restored windows are read; ``None``: none does."""
         self._is_idle_after = False
-        """The input has become idle after it."""
+        """Whether the input became idle after the held watermark."""
 
     def setup(self, context: OperatorContext) -> None:
         super().setup(context)
@@ -143,7 +144,7 @@ class ColumnarWindow(Operator):
             self._is_idle_after = idle
 
     def _settled(self, error: BaseException | None) -> None:
-        """What was restored has been read: windows may fire."""
+        """Continues after restored windows were read: the held watermark fires windows."""
         if error is not None:
             raise error
         self._state.settle()
@@ -177,7 +178,7 @@ class ColumnarWindow(Operator):
             self._state.restoring.close()
 
     def _add(self, partials: pa.RecordBatch) -> None:
-        """``partials`` are of panes."""
+        """Adds partials of panes to all windows that contain these."""
         panes = self._size_ms // self._slide_ms
         if panes == 1:
             self._hold(partials)
@@ -200,7 +201,7 @@ class ColumnarWindow(Operator):
             self._state.add(rest)
 
     def _take(self, last: int) -> Iterator[pa.RecordBatch]:
-        """The windows up to number ``last``, which are forgotten: each (window, key) once."""
+        """Removes the windows up to number ``last``, and yields their partials: each (window, key) once."""
         if self._dense is not None and self._dense.holds_up_to(last):
             if not self._state.holds_up_to(last):
                 self._state.note_fired(last)
@@ -219,7 +220,7 @@ class ColumnarWindow(Operator):
         return make(self._name, self._keys, self._aggregates, schema)
 
     def _merge(self, runs: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-        """Also runs in the snapshot thread: it touches only its argument and what is set once."""
+        """Merges partials. Also runs in the snapshot thread, as it uses only its argument and what is set once."""
         return merge(self._merging_plan(runs[0].schema), runs)
 
     def _merging_plan(self, schema: pa.Schema) -> AggregatePlan:

@@ -1,1 +1,1 @@
-"""Windows of functions that take one record."""
+"""Window operators of functions that process one record at a time."""

@@ -1,5 +1,6 @@
-"""What a window of one key holds: one value that each record changes (``reduce``, ``aggregate``), or all its records
-(``process``), which only grow: so a backend on disk need not read them to add one."""
+"""The contents of a window of one key: a single value that each record changes (``reduce``, ``aggregate``), or all its records (``process``), to which a
+backend on disk can add without reading them.
+"""
 
 from __future__ import annotations
 
@@ -17,25 +18,25 @@ from tidegate.taskmanager.operators.user_code.boundary import method_of
 STATE_NAME = "_window_contents"
 
 Fold = Callable[[Accumulated | None, Record], Accumulated]
-"""(value or ``None``, record) -> value; (value, value) -> value"""
+"""Combines a value, or ``None``, with a record to a value; or two values to one."""
 
 
 class WindowContents(ABC):
     @abstractmethod
     def add(self, group: int, entry: Entry, record: Record) -> bool:
-        """Whether something was there before. ``False``: perhaps not."""
+        """Adds a record. Returns whether the window surely had contents before."""
 
     @abstractmethod
     def results(self, group: int, entry: Entry) -> tuple[Accumulated, ...]:
-        """One: what the window's function sees; none when nothing is there."""
+        """Returns the value that the window's function gets, as a tuple of one; an empty tuple if the window is empty."""
 
     @abstractmethod
     def replace(self, group: int, entry: Entry, records: Sequence[Record]) -> None:
-        """Nothing but these is there from now on. For contents that are records."""
+        """Replaces the contents by these records. For contents that are records."""
 
     @abstractmethod
     def merge(self, group: int, target: Entry, sources: Sequence[Entry]) -> None:
-        """What the sources hold goes into the target, in this order."""
+        """Moves the contents of the sources into the target, in this order."""
 
     @abstractmethod
     def clear(self, group: int, entry: Entry) -> None: ...
@@ -44,7 +45,9 @@ class WindowContents(ABC):
 def contents_type(
     kind: str, input_type: TypeInformation, accumulator_type: TypeInformation | None, *, is_timed: bool = False
 ) -> tuple[str, TypeInformation]:
-    """Kind and type of the state that contents are. ``is_timed``: records with their timestamps, for an evictor."""
+    """Returns kind and type of the state of window contents. ``is_timed``: records with their timestamps, for an evictor. Raises ``InvalidJob`` for an unknown
+    kind.
+    """
     if is_timed:
         return "process", ListTypeInfo(TupleTypeInfo([input_type, Types.LONG()]))
     types: dict[str, TypeInformation] = {
@@ -60,7 +63,7 @@ def contents_type(
 def open_contents(
     kind: str, function: UserObject, backend: KeyedBackend, value_type: TypeInformation
 ) -> WindowContents:
-    """``kind`` and type as ``contents_type`` tells. Raises ``InvalidJob``, ``SchemaMismatch``."""
+    """Opens the contents of windows. ``kind`` and type: as ``contents_type`` returns them. Raises ``InvalidJob``, ``SchemaMismatch``."""
     if kind == "process":
         return _Records(backend, value_type)
     table, fold = backend.table(STATE_NAME, kind, value_type), fold_of(kind, function)
@@ -71,7 +74,7 @@ def open_contents(
 
 
 def fold_of(kind: str, function: UserObject) -> Fold:
-    """How a record comes to what is there already."""
+    """Returns the function that combines present contents with a record."""
     if kind == "reduce":
         reduce = method_of(function, "reduce")
         return lambda found, record: record if found is None else reduce(found, record)

@@ -1,4 +1,4 @@
-"""What triggers, assigners, evictors and window functions may touch."""
+"""The contexts of triggers, assigners, evictors and window functions."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tidegate.taskmanager.operators.user_code.boundary import FunctionContext
 
 
 class TriggerCall:
-    """Context of triggers, assigners and evictors: time, and timers and state of the current key and window.
+    """The context of triggers, assigners and evictors: time, and timers and state of the current key and window.
 
-    ``store`` is state of the window, ``runtime`` that of the operator. ``merged``, set before ``on_merge``: the namespaces of
-    the windows that became one."""
+    ``store``: state of the window; ``runtime``: of the operator. ``merged``, set before ``on_merge``: the namespaces of the windows that were merged.
+    """
 
     def __init__(self, timers: KeyedTimers, store: StateStore, runtime: FunctionContext, clock: Clock) -> None:
         self.merged: Sequence[Namespace] = ()
@@ -57,12 +57,12 @@ class TriggerCall:
 
 
 class FiringContext(WindowContext[AssignedWindow]):
-    """Context of a ``ProcessWindowFunction``: ``current`` is set before each call."""
+    """The context of a ``ProcessWindowFunction``. ``current`` is set before each call."""
 
     def __init__(
         self, timers: KeyedTimers, backend: KeyedBackend, window_store: StateStore | None, global_store: StateStore
     ) -> None:
-        """``window_store`` is ``None`` where windows merge: state of a window that grows would have to be merged too."""
+        """``window_store``: ``None`` where windows merge, since the state of merging windows would have to be merged too."""
         self.current: AssignedWindow = None
         self._timers = timers
         self._backend = backend

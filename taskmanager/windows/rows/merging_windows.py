@@ -17,7 +17,7 @@ from tidegate.functions.windows import MergingWindowAssigner
 from tidegate.model.values import AssignedWindow, Record
 
 OnMerge = Callable[[AssignedWindow, list[AssignedWindow], AssignedWindow, list[AssignedWindow]], None]
-"""(the new window, the windows that it is made of, its state window, the other state windows)"""
+"""Called for merged windows: (the new window, the windows that were merged into it, its state window, the other state windows)."""
 
 
 class MergingWindows:
@@ -31,21 +31,20 @@ class MergingWindows:
         self.is_changed = False
 
     def pairs(self) -> list[tuple[AssignedWindow, AssignedWindow]]:
-        """(window, state window) of all."""
+        """Returns (window, state window) of all windows."""
         return list(self._mapping.items())
 
     def state_window(self, window: AssignedWindow) -> AssignedWindow:
-        """Returns the window that holds the state of ``window``; ``None``: there is no such window."""
+        """Returns the window that holds the state of ``window``; ``None`` if there is no such window."""
         return self._mapping.get(window)
 
     def retire(self, window: AssignedWindow) -> None:
-        """The window is over."""
+        """Removes a window that is over."""
         del self._mapping[window]
         self.is_changed = True
 
     def add(self, window: AssignedWindow, on_merge: OnMerge) -> AssignedWindow:
-        """The window that ``window`` is, or has become a part of. ``on_merge`` is called when windows that were there
-        before grow or become one."""
+        """Adds a window. Returns it, or the window into which it was merged. ``on_merge``: called when existing windows grow or are merged."""
         if window in self._mapping:
             return window
         report = _Report()
@@ -68,7 +67,7 @@ class MergingWindows:
 
 
 class _Report:
-    """Receives from the assigner which windows are to be merged."""
+    """Receives from the assigner which windows have to be merged."""
 
     def __init__(self) -> None:
         self.merges: list[tuple[set[AssignedWindow], AssignedWindow]] = []

@@ -1,4 +1,4 @@
-"""Windows that merge, such as sessions (Flink: ``WindowOperator.java`` with a ``MergingWindowAssigner``).
+"""The operator of windows that merge, such as sessions (Flink: ``WindowOperator.java`` with a ``MergingWindowAssigner``).
 
     record ─▶ its own window ─▶ merged with those of its key ─▶ the window that it now is ─▶ contents under the state window
                                           └ old windows: the trigger's state moves to the new one, their timers are gone
@@ -25,8 +25,7 @@ MERGING_WINDOWS = "_merging_windows"
 
 
 def merging_windows_type(assigner: MergingWindowAssigner[Record, AssignedWindow]) -> TypeInformation:
-    """Returns the type of the state ``MERGING_WINDOWS``: columns for windows of time, pickled for windows of another
-    kind."""
+    """Returns the type of the state ``MERGING_WINDOWS``: columns for windows of time, pickled for other windows."""
     if not isinstance(assigner.get_window_serializer(), TimeWindowSerializer):
         return Types.PICKLED_BYTE_ARRAY()
     names = ["window_start", "window_end", "state_window_start", "state_window_end"]

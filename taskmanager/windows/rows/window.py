@@ -1,5 +1,4 @@
-"""Windows of record functions (Flink: ``WindowOperator.java``, ``EvictingWindowOperator.java``); those that merge are in
-``window_sessions``.
+"""The operator of windows of record functions (Flink: ``WindowOperator.java``, ``EvictingWindowOperator.java``); those that merge are in ``sessions``.
 
     record ─▶ assigner ─▶ windows ─▶ state of (key, window) ─▶ trigger ─┬─ CONTINUE
                              └ all late: side output, or counted        ├─ FIRE   ─▶ evictor ─▶ function ─▶ emitted at max_timestamp()
@@ -56,11 +55,11 @@ from tidegate.taskmanager.windows.rows.contexts import FiringContext, TriggerCal
 LATE_RECORDS = "numLateRecordsDropped"
 
 TRIGGER_STATES = "trigger."
-"""Names of state that a trigger asks for begin with it."""
+"""Prefix of the names of a trigger's states."""
 
 
 def _is_ours(assigner: WindowAssigner[Record, AssignedWindow]) -> bool:
-    """Whether its windows are made of numbers that were checked when it was made."""
+    """Tells whether the bounds of an assigner's windows are surely whole numbers, since its own were checked when it was made."""
     if isinstance(assigner, (DynamicEventTimeSessionWindows, DynamicProcessingTimeSessionWindows)):
         return False
     return type(assigner).assign_windows.__module__.startswith("tidegate.functions.windows.")
@@ -87,9 +86,9 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
         self._is_event_time = assigner.is_event_time()
         at_end = EventTimeTrigger if self._is_event_time else ProcessingTimeTrigger
         self._fires_once = type(self._trigger) is at_end and not self._lateness_ms
-        """At the window's end, when it is cleaned up too: by one timer, registered with the first record."""
+        """Whether windows fire only at their end, when they are cleaned up too, by one timer that is registered with the first record."""
         self._restored_until = MIN_TIMESTAMP
-        """Windows that were restored end no later. What is in them may have come with another trigger, and other timers."""
+        """The latest end of a restored window. Restored contents may have come with another trigger, and other timers."""
 
     def setup(self, context: OperatorContext) -> None:
         super().setup(context)
@@ -97,7 +96,7 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
         self._restored_until = timers.last_timestamp()
         self._contents = open_contents(self._held_kind, self._function, self._backend, self._type)
         self._own = record_copy(None, f"operator '{self._name}'").copy
-        """Contents for user code, which may change them; with object reuse too."""
+        """Copies contents for user code, which may change them; also with object reuse."""
         self._is_copied_when_emitted = self._process is None and context.emitted_copies().keeps_apart
         store = StateStore(self._backend)
         of_window = None if self._merges else StateStore(self._backend, windowed=True, prefix="window.")
@@ -161,7 +160,7 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
             self._skip(value, stamp)
 
     def _assign_checked(self, value: Record, stamp: int, calls: TriggerCall) -> Sequence[AssignedWindow]:
-        """Windows of an assigner, or with gaps, of the program. Raises ``InvalidJob`` for those that are no whole numbers."""
+        """Returns the windows of an assigner of the user's, or with gaps by a user function. Raises ``InvalidJob`` when bounds are not whole numbers."""
         try:
             windows = list(self._assigner.assign_windows(value, stamp, calls))
         except InvalidJob as error:
@@ -183,7 +182,7 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
         self._obey(call(time_ms, window, self._calls), window, entry)
 
     def _skip(self, value: Record, stamp: int) -> None:
-        """The record is in no window; it is late if its time is over."""
+        """Handles a record that is in no window: if its time is over it is late, and goes to the side output or is counted."""
         if not self._is_event_time or stamp + self._lateness_ms > self._timers.watermark:
             return
         if self._late_tag is not None:
@@ -234,14 +233,14 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
             self._process.clear(self._firing)
 
     def _enter(self, window: AssignedWindow) -> AssignedWindow:
-        """The window's state and timers are the current ones. Returns its namespace."""
+        """Makes the window's state and timers the current ones. Returns its namespace."""
         space = None if window.__class__ is GlobalWindow else window
         self._backend.namespace = space
         self._timers.namespace = space
         return space
 
     def _is_over(self, window: AssignedWindow) -> bool:
-        """For windows of event time."""
+        """Tells whether a window of event time is over, its allowed lateness included."""
         return self._cleanup_time(window) <= self._timers.watermark
 
     def _cleanup_time(self, window: AssignedWindow) -> int:
@@ -261,5 +260,5 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
 
     @property
     def _has_two_functions(self) -> bool:
-        """``_function`` fills the window, and ``_process`` looks at it."""
+        """Whether ``_function`` fills the window and another function, ``_process``, processes it."""
         return self._process is not None and self._process is not self._function

@@ -1,1 +1,1 @@
-"""What windows over columns hold: buckets by key group, files of a checkpoint, and their restore."""
+"""The state of windows over columns: buckets by key group, checkpoint files, and their restore."""

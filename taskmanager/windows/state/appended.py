@@ -1,4 +1,5 @@
-"""What changed since the last freezes of a subtask, and, of windows, what was added to them: the content of a delta. Batches are kept, not copied.
+"""Tracks what changed since the last freezes of a subtask, and what was added to its windows: the content of a delta. Batches are kept, not copied. Batches are
+kept, not copied.
 
     freeze ─▶ epoch e │ add · add · take(last) │ freeze: since(e) ─▶ a delta, or None: the state has to be written whole
                         kept, while they are few   confirmed(e) ─▶ what came before e is forgotten
@@ -22,7 +23,7 @@ from tidegate.taskmanager.machines.incremental_snapshot import APPENDED_SHARE
 
 @dataclass(frozen=True, slots=True)
 class KeptChange:
-    """``epoch``: of the freeze before it."""
+    """A change that is kept for deltas. ``epoch``: of the freeze before it."""
 
     epoch: int
     rows: Run
@@ -32,12 +33,12 @@ AChange = TypeVar("AChange", bound=KeptChange)
 
 
 class KeptChanges(Generic[AChange]):
-    """What changed since some freeze, while it is worth keeping. Epochs count freezes; 0 is the restored state."""
+    """Changes since a freeze, kept while a delta of them is worth it. Epochs count freezes; 0 is the restored state."""
 
     def __init__(self) -> None:
         self._epoch = 0
         self._since: int | None = None
-        """Everything since this epoch is kept; ``None``: nothing is, since no checkpoint asks for it."""
+        """The epoch since which everything is kept; ``None``: nothing is, since no checkpoint needs it."""
         self._kept: list[AChange] = []
         self._rows = 0
         self._bytes = 0
@@ -47,45 +48,45 @@ class KeptChanges(Generic[AChange]):
         return self._bytes
 
     def begin(self) -> None:
-        """The restored state may be built upon."""
+        """Begins to keep changes since the restore, so that checkpoints may build upon the restored state."""
         self._since = 0
 
     def freeze(self, *, is_incremental: bool) -> int:
-        """Returns the new epoch. ``is_incremental``: later checkpoints may build upon this one."""
+        """Begins an epoch; returns it. ``is_incremental``: later checkpoints may build upon this one."""
         self._epoch += 1
         if is_incremental and self._since is None:
             self._since = self._epoch
         return self._epoch
 
     def stop(self) -> None:
-        """No checkpoint builds upon another."""
+        """Stops keeping changes, since no checkpoint builds upon another."""
         self._since = None
         self._keep([])
 
     def since(self, epoch: int) -> tuple[Run, ...] | None:
-        """All that changed since then and is still there; ``None``: not all of it is known."""
+        """Returns everything that changed since an epoch and still exists; ``None`` if not all of it is known."""
         if self._since is None or epoch < self._since:
             return None
         return tuple(one.rows for one in self._kept if one.epoch >= epoch)
 
     def forget_before(self, epoch: int) -> None:
-        """No delta will start before this epoch."""
+        """Forgets changes before an epoch, as no later delta starts before it."""
         self._keep([one for one in self._kept if one.epoch >= epoch])
 
     @property
     def is_keeping(self) -> bool:
-        """Returns whether changes are kept now."""
+        """Whether changes are kept now."""
         return self._since is not None and self._since <= self._epoch
 
     def _add(self, change: AChange, state_rows: int) -> bool:
-        """Returns whether there are few enough, of ``state_rows``, for a delta to be worth it."""
+        """Keeps a change. Returns whether a delta of all changes is worth it, compared with ``state_rows``."""
         self._kept.append(change)
         self._rows += change.rows.num_rows
         self._bytes += change.rows.nbytes
         return self._rows * APPENDED_SHARE <= state_rows
 
     def _give_up(self) -> None:
-        """Nothing is kept until the next freeze."""
+        """Drops all changes, and keeps none until the next freeze."""
         self._keep([])
         self._since = self._epoch + 1
 
@@ -97,17 +98,17 @@ class KeptChanges(Generic[AChange]):
 
 @dataclass(frozen=True, slots=True)
 class _Added(KeptChange):
-    """``first`` and ``last``: numbers of windows."""
+    """Rows that were added to windows. ``first`` and ``last``: numbers of windows."""
 
     first: int
     last: int
 
 
 class Appended(KeptChanges[_Added]):
-    """Column 0 of a batch is the number of its window."""
+    """The rows that were added to windows, kept for deltas. Column 0 of a batch is the number of its window."""
 
     def __init__(self, limit_bytes: int | None = None) -> None:
-        """``limit_bytes``: when more than these wait, nothing is kept either; ``None``: not bounded."""
+        """``limit_bytes``: if more bytes wait, nothing is kept; ``None``: not bounded."""
         super().__init__()
         self._limit_bytes = limit_bytes
         self._fired: int | None = None
@@ -115,17 +116,17 @@ class Appended(KeptChanges[_Added]):
 
     @property
     def fired(self) -> int | None:
-        """Returns the number of the last window that fired with rows in it, in this attempt."""
+        """Number of the last window that fired with rows in it, in this attempt; ``None``: none did."""
         return self._fired
 
     def add(self, rows: pa.RecordBatch, state_rows: int) -> None:
-        """``state_rows``: of the whole state, with these."""
+        """Keeps added rows. ``state_rows``: of the whole state, with these."""
         if self.is_keeping:
             windows = windows_of(rows)
             self._append(_Added(self._epoch, rows, int(windows.min()), int(windows.max())), state_rows)
 
     def add_window(self, run: LazyRun, state_rows: int) -> None:
-        """As ``add``, of a run of one window."""
+        """Keeps an added run of one window, as ``add`` does."""
         if self.is_keeping:
             self._append(_Added(self._epoch, run, run.first, run.first), state_rows)
 
@@ -135,7 +136,7 @@ class Appended(KeptChanges[_Added]):
             self._give_up()
 
     def take(self, last: int) -> None:
-        """Windows up to number ``last`` have fired, and some of them had rows."""
+        """Drops the rows of windows up to number ``last``, which have fired."""
         self._fired = last if self._fired is None else max(self._fired, last)
         kept = (added if added.first > last else _after(added, last) for added in self._kept if added.last > last)
         self._keep(list(kept))
@@ -150,7 +151,7 @@ class Appended(KeptChanges[_Added]):
         self._fired_at.clear()
 
     def has_fired_since(self, epoch: int) -> bool:
-        """Returns whether windows have, or ``True`` where that is not known."""
+        """Tells whether windows have fired since an epoch; ``True`` if that is not known."""
         return epoch not in self._fired_at or self._fired != self._fired_at[epoch]
 
     def forget_before(self, epoch: int) -> None:

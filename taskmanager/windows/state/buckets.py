@@ -1,4 +1,4 @@
-"""The partials of all windows of a subtask, in buckets by key group, so that neither merging nor firing stalls it.
+"""The partial aggregates of all windows of a subtask, in buckets by key group, so that neither merging nor firing stalls it.
 
     add ─▶ inbox ──64k rows──▶ sorted by window, cut by key group ─▶ bucket: base run + newer runs ──as large as the base──▶ merged
                                                                      bucket over 128k rows and more than one group ─▶ cut in two
@@ -40,41 +40,44 @@ from tidegate.taskmanager.machines.state.spilling import decide_combine, decide_
 
 INBOX_ROWS = 1 << 16
 BUCKET_ROWS = 1 << 17
-"""Larger ones are cut, which costs each row a copy. A barrier waits for a merge, and what is merged fits into a
-processor's cache: with a million rows steps took ten times as long, and all of them together 1.2 to 1.7 times; with
-half of this, cutting takes what merging saves (docs/benchmarks.md)."""
+"""Rows from which a bucket is cut, which costs each row a copy.
+
+A barrier waits for a merge, and what is merged fits into a processor's cache: with a million rows steps took ten times as long, and all of them together 1.2 to
+1.7 times; with half of this, cutting takes what merging saves (docs/benchmarks.md).
+"""
 MIN_MERGE_ROWS = 1 << 17
-"""With a base smaller than this, memory is no reason to merge."""
+"""Rows of the newer runs below which they are not merged with the base, however small that is."""
 FEW_BATCHES = 8
-"""So many batches of an inbox are large enough to stay as they are."""
+"""Most batches of an inbox that are large enough to stay as they are."""
 FEW = 4
-"""Buckets that together hold no more than this part of one become one again."""
+"""Buckets that together have at most this part (a quarter) of the rows of one are joined."""
 
 
 @dataclass(slots=True)
 class _Bucket:
-    """Rows of the key groups ``groups``; no two buckets share one. Each run is sorted by window, and the first, the base, has each
-    (window, key) once, unless it is all that there is."""
+    """The rows of the key groups ``groups``, which no other bucket has. Each run is sorted by window. The first run, the base, has each (window, key) once,
+    unless it is the only one.
+    """
 
     groups: KeyGroupRange
     runs: list[pa.RecordBatch] = field(default_factory=list)
     newer_rows: int = 0
-    """Rows of all runs but the first, which is the base."""
+    """Rows of all runs but the base."""
     nbytes: int = 0
     """Bytes of ``runs``, which are in memory."""
     spilled: list[SpilledRun] = field(default_factory=list)
-    """On disk, the oldest first."""
+    """Runs on disk, oldest first."""
     restored: UnreadRuns | None = None
-    """Below them; ``None``: nothing was, or it is settled."""
+    """Restored runs below those on disk; ``None``: there are none, or they are settled."""
 
     @staticmethod
     def of(groups: KeyGroupRange, rows: pa.RecordBatch, below: _Bucket) -> _Bucket:
-        """One run in memory, and on disk what ``below`` has there."""
+        """Makes a bucket with one run in memory, and the runs of ``below`` on disk."""
         return _Bucket(groups, [rows], 0, rows.nbytes, below.spilled, below.restored)
 
     @property
     def is_on_disk(self) -> bool:
-        """Returns whether some of it is there: what is on disk is not cut, so the bucket stays as it is."""
+        """Whether part of the bucket is on disk, so that it cannot be cut."""
         return bool(self.spilled) or self.restored is not None
 
     @property
@@ -88,19 +91,19 @@ class _Bucket:
         return there + (0 if self.restored is None else self.restored.nbytes)
 
     def frozen(self) -> tuple[FrozenRun, ...]:
-        """References to all of it, the oldest first."""
+        """Returns references to all runs, oldest first."""
         restored = () if self.restored is None else (self.restored,)
         return (*restored, *self.spilled, *self.runs)
 
     def settle(self) -> None:
-        """What was restored is runs on disk from now on. Raises what ``PendingRuns.runs`` raises."""
+        """Turns restored runs into runs on disk. Raises what ``PendingRuns.runs`` raises."""
         if self.restored is not None:
             self.spilled = [*self.restored.runs(), *self.spilled]
             self.restored = None
 
     @property
     def first(self) -> int | None:
-        """Returns the number of the first window; ``None``: there is none."""
+        """Number of the first window; ``None``: there is none."""
         return min(
             (*(run.first for run in self.spilled), *(int(windows_of(run)[0]) for run in self.runs)), default=None
         )
@@ -115,11 +118,11 @@ class _Bucket:
         self.nbytes += rows.nbytes
 
     def may_hold(self, last: int) -> bool:
-        """Returns whether what was restored, and is not settled, may have windows up to ``last``."""
+        """Tells whether restored runs that are not settled may have windows up to ``last``."""
         return self.restored is not None and (self.restored.first is None or self.restored.first <= last)
 
     def take(self, last: int) -> list[FrozenRun]:
-        """The part of each run that has windows up to ``last``; the bucket keeps the others. Raises ``StorageError``, and nothing is taken then."""
+        """Removes the windows up to ``last``; returns their part of each run. Raises ``StorageError``, and removes nothing then."""
         on_disk = [run.split(last) for run in self.spilled]
         in_memory = [split_run(run, last) for run in self.runs]
         self.spilled = [rest for _, rest in on_disk if rest is not None]
@@ -135,7 +138,7 @@ class _Bucket:
 
 @dataclass(frozen=True, slots=True)
 class FrozenBuckets:
-    """``firsts[i]`` is the first key group of ``buckets[i]``."""
+    """All rows at a freeze. ``firsts[i]``: the first key group of ``buckets[i]``."""
 
     inbox: tuple[Run, ...]
     """Rows of any key group."""
@@ -144,13 +147,13 @@ class FrozenBuckets:
 
     @property
     def rows(self) -> int:
-        """Returns how many rows are held; a (window, key) counts as often as it is there, and what was restored may have fired."""
+        """The number of held rows. A (window, key) counts as often as it occurs, and restored rows count even if their window has fired."""
         held: int = sum(rows.num_rows for rows in self._runs())
         return held
 
     @property
     def first(self) -> int | None:
-        """Returns a number that no window with rows lies before; ``None``: unknown, or there is no row."""
+        """A number before which no window has rows; ``None``: not known, or there are no rows."""
         firsts = [
             run.first if not isinstance(run, pa.RecordBatch) else int(windows_of(run).min()) for run in self._runs()
         ]
@@ -158,11 +161,11 @@ class FrozenBuckets:
 
     @property
     def a_run(self) -> pa.RecordBatch:
-        """Some rows; there must be any."""
+        """Some rows of the state, which must have any."""
         return next(rows for run in self._runs() for rows in rows_of_runs(settled_runs([run])))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """All rows, as they lie; called by every thread."""
+        """Yields all rows as they are held. May be called in any thread."""
         for run in self._runs():
             yield from rows_of_runs(settled_runs([run]))
 
@@ -172,7 +175,7 @@ class FrozenBuckets:
             yield from runs
 
     def merged(self, merge: Merge, groups_of: GroupsOf) -> Iterator[pa.RecordBatch]:
-        """Each (window, key) once, bucket by bucket. Any thread."""
+        """Yields each (window, key) once, bucket by bucket. May be called in any thread."""
         if len(self.buckets) == 1:
             parts = [*settled_runs(self.buckets[0]), *self.inbox]
             return iter([merge(rows_of_runs(parts))] if parts else [])
@@ -182,7 +185,7 @@ class FrozenBuckets:
 
 @dataclass(frozen=True, slots=True)
 class Spilling:
-    """What is over ``limit_bytes`` of memory is given to ``write``."""
+    """The memory limit of windows. What exceeds ``limit_bytes`` is written by ``write``."""
 
     limit_bytes: int
     write: WriteRun
@@ -210,10 +213,12 @@ class WindowBuckets:
         self._inbox_bytes = 0
         self._buckets = [_Bucket(owned)]
         self._first: int | None = None
-        """No window before this one holds anything; ``None``: none does at all."""
+        """A window number before which no window has rows; ``None``: there are no rows."""
 
     def add(self, partials: pa.RecordBatch) -> None:
-        """In any order; a key may be there several times. Raises ``StorageError`` when what is over the limit cannot be written: it is all still there."""
+        """Adds partials in any order; a key may occur several times. Raises ``StorageError`` when what exceeds the limit cannot be written; nothing is lost
+        then.
+        """
         if not partials.num_rows:
             return
         first = int(windows_of(partials).min())
@@ -228,15 +233,17 @@ class WindowBuckets:
             self._spill(self._spilling)
 
     def holds_up_to(self, last: int) -> bool:
-        """Returns whether any window up to number ``last`` has rows, or may have. What was restored is settled where that needs it."""
+        """Tells whether any window up to number ``last`` has rows, or may have. Restored rows are settled where that is needed."""
         if self.waits_for(last):
             self.settle()
         is_there = self._first is not None and self._first <= last
         return is_there or any(bucket.may_hold(last) for bucket in self._buckets)
 
     def take(self, last: int, least_rows: int = 0) -> Iterator[pa.RecordBatch]:
-        """Everything of the windows up to number ``last``, which is forgotten: each (window, key) once, batch by batch, each
-        sorted by window. Less than ``least_rows`` of a bucket come together with those of the next one."""
+        """Removes the windows up to number ``last``, and yields their rows: each (window, key) once, in batches sorted by window.
+
+        Buckets with fewer than ``least_rows`` rows are combined with the next one.
+        """
         if not self.holds_up_to(last):
             return iter(())
         inbox = None
@@ -250,8 +257,9 @@ class WindowBuckets:
         return _join(heads, inbox, firsts, self._merge, self._groups_of, least_rows)
 
     def held_beside(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Everything that is held in the inbox and in the buckets from the first to the last that these rows belong to. Nothing restored must be pending.
-        Raises ``StorageError``."""
+        """Yields everything in the inbox, and in the buckets from the first to the last that these rows belong to. Restored rows must be settled. Raises
+        ``StorageError``.
+        """
         if not rows.num_rows:
             return
         if len(self._inbox) > FEW_BATCHES:
@@ -270,36 +278,38 @@ class WindowBuckets:
 
     @property
     def rows(self) -> int:
-        """Returns how many rows are held; a (window, key) counts as often as it is there."""
+        """The number of held rows. A (window, key) counts as often as it occurs."""
         return self._inbox_rows + sum(bucket.rows for bucket in self._buckets)
 
     @property
     def bytes_held(self) -> int:
-        """Returns the bytes of the columns of all rows, in memory and on disk."""
+        """Bytes of the columns of all rows, in memory and on disk."""
         return self._inbox_bytes + sum(bucket.nbytes for bucket in self._buckets) + self.bytes_on_disk
 
     @property
     def bytes_on_disk(self) -> int:
-        """Returns the bytes of the columns of rows that are on disk."""
+        """Bytes of the columns of the rows on disk."""
         return sum(bucket.bytes_on_disk for bucket in self._buckets)
 
     def freeze(self, beside: Sequence[Run] = ()) -> FrozenBuckets:
-        """``beside``: further rows of the state, of any key group."""
+        """Returns references to all rows. ``beside``: further rows of the state, of any key group."""
         return FrozenBuckets(
             (*self._inbox, *beside), self._firsts(), tuple(bucket.frozen() for bucket in self._buckets)
         )
 
     def hold_restored(self, parts: Sequence[tuple[KeyGroupRange, UnreadRuns]]) -> None:
-        """Before anything is added: buckets of these ranges, which are all that is owned, in order. What they hold is known once they are settled."""
+        """Creates buckets of restored rows for these ranges, which are all owned key groups in order. To be called before anything is added. Their windows are
+        known once they are settled.
+        """
         self._buckets = [_Bucket(groups, restored=part) for groups, part in parts]
 
     def waits_for(self, last: int) -> bool:
-        """Returns whether what was restored has to be settled before windows up to number ``last`` can be taken. Raises what ``PendingRuns.runs`` raises."""
+        """Tells whether restored rows have to be settled before windows up to number ``last`` can be taken. Raises what ``PendingRuns.runs`` raises."""
         parts = [bucket.restored for bucket in self._buckets if bucket.restored is not None and bucket.may_hold(last)]
         return not all(part.may_split(last) for part in parts)
 
     def settle(self) -> None:
-        """What was restored is runs on disk from now on. Raises what ``PendingRuns.runs`` raises."""
+        """Turns restored rows into runs on disk. Raises what ``PendingRuns.runs`` raises."""
         pending = [bucket for bucket in self._buckets if bucket.restored is not None]
         for bucket in pending:
             bucket.settle()
@@ -326,7 +336,7 @@ class WindowBuckets:
             self._buckets[index].append(part)
 
     def _join_small_buckets(self) -> None:
-        """After a large window has gone: many almost empty buckets would cost more than one."""
+        """Joins almost empty buckets, such as after a large window has fired."""
         if len(self._buckets) == 1 or any(bucket.is_on_disk for bucket in self._buckets):
             return
         rows = sum(run.num_rows for bucket in self._buckets for run in bucket.runs)
@@ -335,7 +345,7 @@ class WindowBuckets:
             self._buckets = [_Bucket(self._owned)]
 
     def _merge_one(self) -> None:
-        """The bucket with the most to gain, if it is due."""
+        """Merges the runs of the bucket that gains most, if it is due."""
         index = max(range(len(self._buckets)), key=lambda i: self._buckets[i].newer_rows)
         bucket = self._buckets[index]
         if not bucket.is_due(self._min_merge_rows):
@@ -352,7 +362,7 @@ class WindowBuckets:
         self._buckets[index : index + 1] = halves
 
     def _spill(self, spilling: Spilling) -> None:
-        """Until memory is within its limit."""
+        """Writes buckets to disk until memory is within its limit."""
         while True:
             held = [bucket.nbytes for bucket in self._buckets]
             index = decide_spill(held, self._inbox_bytes, spilling.limit_bytes)
@@ -364,7 +374,7 @@ class WindowBuckets:
                 self._spill_one(index, spilling.write)
 
     def _spill_one(self, index: int, write: WriteRun) -> None:
-        """What a bucket has in memory; it stays there where merging frees enough."""
+        """Writes to disk what a bucket has in memory. It stays in memory if merging frees enough."""
         bucket = self._buckets[index]
         merged = self._merge(bucket.runs) if len(bucket.runs) > 1 else bucket.runs[0]
         if is_worth_keeping(bucket.nbytes, merged.nbytes):
@@ -390,7 +400,7 @@ def _join(
     groups_of: GroupsOf,
     least_rows: int = 0,
 ) -> Iterator[pa.RecordBatch]:
-    """One batch for each bucket that has runs or a part of the (merged) inbox, or for several of them with fewer than ``least_rows``."""
+    """Yields one merged batch for each bucket that has runs or a part of the inbox, or for several of them with fewer than ``least_rows`` rows."""
     extra: list[list[pa.RecordBatch]] = [[] for _ in buckets]
     if inbox is not None:
         for index, part in cut(inbox, firsts, groups_of):

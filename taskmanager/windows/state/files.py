@@ -1,4 +1,4 @@
-"""Columnar windows on disk: segments of kind ``columnar_windows``, whole or as what was added since an earlier checkpoint.
+"""Columnar windows in state files: segments of kind ``columnar_windows``, either whole or with what was added since an earlier checkpoint.
 
     key_group │ key.<column> ... │ window_start, window_end │ value.<column> ...      level 0: each (window, key) once
                                                                                      above: rows that are added to those below
@@ -45,11 +45,11 @@ STATE_NAME = "windows"
 KIND = "columnar_windows"
 WINDOW_COLUMNS = ("window_start", "window_end")
 LAST_MS = (1 << 63) - 1
-"""What an int64 holds."""
+"""The largest int64, used as the last time in ms."""
 
 
 class PartialsFormat(Protocol):
-    """How the partials of an operator are written, and read again."""
+    """The format in which an operator's partial aggregates are written and read."""
 
     @property
     def operator(self) -> str: ...
@@ -59,31 +59,32 @@ class PartialsFormat(Protocol):
 
     @property
     def combine(self) -> Mapping[str, str] | None:
-        """Returns how the partials of several levels become one, by column (``sum``, ``min``, ``max``); ``None``: no reader could, so there are none."""
+        """How partials of several levels are combined, by column (``sum``, ``min``, ``max``); ``None``: they cannot be combined, so there are no deltas."""
 
     def hashes(self, rows: pa.RecordBatch) -> Groups:
-        """Hash of each row's key, which decides its key group."""
+        """Returns the hash of each row's key, by which its key group is determined."""
 
     def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Merged partials as they are written."""
+        """Converts merged partials to the columns of state files."""
 
     def partials(self, data: pa.RecordBatch) -> pa.RecordBatch:
-        """What was written, as partials. Raises ``SchemaMismatch`` when it has other keys or windows."""
+        """Converts stored columns to partials. Raises ``SchemaMismatch`` when they have other keys or windows."""
 
     def describe(self, data: pa.RecordBatch, fired: int | None = None) -> StateDescription:
-        """``fired``: what column 0 of rows says that are gone from lower levels, and all that is less."""
+        """Returns the description of a file. ``fired``: rows of lower levels whose column 0 is at most this are removed."""
 
     def first_ms(self, first: int) -> int | None:
-        """The time before which no row begins if column 0 of none is less than ``first``; ``None``: it does not say that."""
+        """Returns the time before which no row begins if column 0 of all rows is at least ``first``; ``None`` if it is not known."""
 
     def check(self, schema: pa.Schema) -> None:
-        """``schema``: of a file, with its metadata. Raises ``SchemaMismatch`` when it is not of such windows: it has other keys, or its metadata tells
-        other windows."""
+        """Raises ``SchemaMismatch`` when a file is not of such windows, since its keys or the windows in its metadata differ. ``schema``: of the file, with its
+        metadata.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class WindowTimes:
-    """Windows of one length, one each ``slide_ms`` (0: they tumble): numbers to times and back."""
+    """Windows of one length, one each ``slide_ms`` (0: tumbling). Converts their numbers to times."""
 
     size_ms: int
     offset_ms: int
@@ -94,19 +95,20 @@ class WindowTimes:
         return self.slide_ms or self.size_ms
 
     def end_of(self, number: int) -> int:
-        """The end of window ``number``, in ms; the last ms there is, where it lies behind that."""
+        """Returns the end of window ``number`` in ms; the largest int64 if it lies behind that."""
         return min(number * self.step_ms + self.offset_ms + self.size_ms, LAST_MS)
 
 
 WINDOWS = "windows"
-"""In the metadata of a file: length, step and offset of its windows in ms. Files of before do not have it; their rows tell."""
+"""Key in the metadata of a file with length, step and offset of its windows in ms. Files of earlier versions do not have it."""
 SESSIONS = "sessions"
 
 
 @dataclass(frozen=True, slots=True)
 class WindowFormat:
-    """Windows of one length. ``window`` names column 0 of their batches, the number of the window; ``keys`` names the key columns; ``values`` the
-    others that are written now, which say what is made of those of earlier versions."""
+    """The format of windows of one length. ``window``: name of column 0 of their batches, the number of the window; ``keys``: names of the key columns;
+    ``values``: names of the others that are written now, to which those of earlier versions are converted.
+    """
 
     operator: str
     window: str
@@ -170,7 +172,7 @@ class WindowFormat:
 
 
 def check_keys(form: PartialsFormat, schema: pa.Schema) -> None:
-    """Raises ``SchemaMismatch`` when these are not the columns of such windows."""
+    """Raises ``SchemaMismatch`` when a file does not have the key and window columns of these windows."""
     stored = [n[len(KEY_PREFIX) :] for n in schema.names if n.startswith(KEY_PREFIX)]
     if not are_keys(stored, form.keys) or not set(WINDOW_COLUMNS) <= set(schema.names):
         raise SchemaMismatch(
@@ -181,9 +183,11 @@ def check_keys(form: PartialsFormat, schema: pa.Schema) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """What a snapshot may build upon, and what has happened since. ``rows``: what was added, as far as all of it is known. ``fired``: the number of
-    the last window that has fired; ``has_fired``: windows have since then. ``example``: a row of any window, for a delta without rows; ``None``: nothing has
-    come, so only the state itself has one."""
+    """What a snapshot may build upon, and what has happened since.
+
+    ``rows``: what was added, if all of it is known. ``fired``: number of the last window that has fired; ``has_fired``: whether windows have fired since.
+    ``example``: a row of any window, for a delta without rows; ``None``: nothing has come, so that only the state itself has rows.
+    """
 
     base: SegmentChain | None
     rows: tuple[Run, ...] | None
@@ -194,14 +198,14 @@ class Since:
 
 @dataclass(slots=True)
 class FrozenWindows(FrozenState):
-    """``increments``: later checkpoints may build upon this one."""
+    """The frozen state of columnar windows. ``increments``: set if later checkpoints may build upon this one."""
 
     form: PartialsFormat
     owned: KeyGroupRange
     merge: Merge
     groups_of: GroupsOf
     parts_of: GroupsOf
-    """What buckets are cut by: finer than key groups, in their order."""
+    """Returns the parts by which buckets are cut: finer than key groups, in the same order."""
     checkpoint_id: int
     epoch: int
     buckets: FrozenBuckets | None
@@ -231,7 +235,7 @@ class FrozenWindows(FrozenState):
         self.since = Since(None, None, None, has_fired=False)
 
     def _whole(self, store: SegmentStore, buckets: FrozenBuckets) -> Iterator[SegmentHandle]:
-        """Bucket by bucket: what is written is never there as a whole beside the state."""
+        """Writes the whole state, bucket by bucket, so that it is never copied as a whole."""
         pieces = map(self._piece, buckets.merged(self.merge, self.parts_of))
         first = next(pieces, None)
         if first is None:  # of what was restored, all had fired
@@ -269,8 +273,9 @@ class FrozenWindows(FrozenState):
 
 @dataclass(frozen=True, slots=True)
 class LevelRows:
-    """A batch of a file, as it is stored, ascending by key group. ``fired``: for each row, the end (in ms) of the last window of its key group that a
-    higher level says has fired. ``content``: the file."""
+    """A batch of a file as it is stored, ascending by key group. ``fired``: for each row, the end (in ms) of the last window of its key group that a higher
+    level says has fired. ``content``: the file.
+    """
 
     groups: Groups
     data: pa.RecordBatch
@@ -281,8 +286,10 @@ class LevelRows:
 def read_levels(
     owned: KeyGroupRange, segments: Sequence[SegmentHandle], source: SegmentSource
 ) -> Generator[LevelRows, None, None]:
-    """The rows of the owned key groups; to be closed: it reads ahead. From the highest level down, since each says what is gone from those below.
-    Raises ``CorruptData``, ``StorageError``."""
+    """Yields the rows of the owned key groups from the highest level down, since each level says what is removed from those below.
+
+    The generator reads ahead, so it has to be closed. Raises ``CorruptData``, ``StorageError``.
+    """
     fired: npt.NDArray[np.int64] = np.full(owned.size, -LAST_MS - 1, np.int64)
     ordered = in_reading_order(segments)[::-1]
     with ReadAhead(source, [segment.handle for segment in ordered]) as files:
@@ -298,8 +305,10 @@ def read_levels(
 def read_windows(
     form: PartialsFormat, owned: KeyGroupRange, segments: Sequence[SegmentHandle], source: SegmentSource
 ) -> Generator[pa.RecordBatch, None, None]:
-    """The partials of the owned key groups, without those of windows that have fired; to be closed. Raises ``CorruptData``, ``StorageError``;
-    ``SchemaMismatch`` when the state has other keys or windows."""
+    """Yields the partials of the owned key groups, without those of windows that have fired. The generator has to be closed.
+
+    Raises ``CorruptData``, ``StorageError``, and ``SchemaMismatch`` when the state has other keys or windows.
+    """
     with closing(read_levels(owned, segments, source)) as levels:
         for read in levels:
             form.check(read.data.schema)
@@ -311,7 +320,7 @@ def read_windows(
 
 @dataclass(frozen=True, slots=True)
 class _Verified:
-    """The source of one file that was read already."""
+    """A ``SegmentSource`` of one file that was read already."""
 
     content: memoryview
 
@@ -320,7 +329,9 @@ class _Verified:
 
 
 def note_fired(fired: npt.NDArray[np.int64], segment: SegmentHandle, owned: KeyGroupRange, told: object) -> None:
-    """``fired``: of each owned key group; ``told``: what the metadata of a segment says. Raises ``CorruptData``."""
+    """Raises the times up to which windows have fired by those of a segment. ``fired``: for each owned key group; ``told``: the time in the segment's metadata.
+    Raises ``CorruptData``.
+    """
     if not isinstance(told, int) or not -LAST_MS <= told <= LAST_MS:
         raise CorruptData(
             f"state file {segment.handle.path or 'inline'}: 'fired_ms' is {told!r}, not a time; restore another checkpoint"

@@ -43,20 +43,21 @@ from tidegate.taskmanager.windows.state.stored import (
 )
 
 HELD_BYTES = 1 << 18
-"""Less than this of a part is held in memory rather than in a file of its own, where it cannot be mapped."""
+"""Bytes below which a part that cannot be mapped is held in memory instead of a file of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Those behind number ``after`` (``None``: from the first on) up to number ``last``."""
+    """The windows behind number ``after`` (``None``: from the first on) up to number ``last``."""
 
     after: int | None
     last: int
 
 
 class RestoredWindows(RestoredPart[Windows, list[SpilledRun]]):
-    """All that a subtask was restored from, cut into ``parts``, which are the owned key groups in order; ``find`` takes the index of one. ``settle`` may be
-    called from any thread."""
+    """All restored windows of a subtask, cut into ``parts``, which are the owned key groups in order. ``find`` takes the index of a part. ``settle`` may be
+    called from any thread.
+    """
 
     def __init__(
         self,
@@ -67,7 +68,9 @@ class RestoredWindows(RestoredPart[Windows, list[SpilledRun]]):
         write: WriteRun,
         unread: UnreadWindows | None = None,
     ) -> None:
-        """``write``: what cannot stay as it is becomes a file of the attempt. ``unread``: what fires before it is settled; ``None``: nothing does."""
+        """``write``: writes what cannot stay as it is to a file of the attempt. ``unread``: finds windows before all is settled; ``None``: no window fires
+        before.
+        """
         self._form = form
         self._owned = KeyGroupRange(parts[0].start, parts[-1].end)
         self._starts = [part.start for part in parts]
@@ -76,12 +79,12 @@ class RestoredWindows(RestoredPart[Windows, list[SpilledRun]]):
         self._write = write
         self._unread = unread
         self._asked: tuple[int, bool] | None = None
-        """The last answer of ``may_fire``: a watermark comes again and again."""
+        """The last answer of ``may_fire``, since the same watermark comes repeatedly."""
         self._lock = threading.Lock()
         self._is_closed = False
         self._runs: list[list[SpilledRun]] | None = None
         self.schema: pa.Schema | None = None
-        """Columns of the partials, known once they are settled or some have fired; ``None``: there are none."""
+        """Columns of the partials, known once they are settled or some have fired; ``None``: there are none, or they are not known yet."""
         rows, sizes = rows_and_bytes(segments, self._owned)
         first = first_window(form, segments, self._owned)
         self.parts = [
@@ -99,23 +102,25 @@ class RestoredWindows(RestoredPart[Windows, list[SpilledRun]]):
         return 0 if self.is_done else sum(part.num_rows for part in self.parts)
 
     def load_some(self) -> None:
-        """All of it: the highest level of a file says what is gone from those below."""
+        """Reads everything, since the highest level of a file says what is removed from those below."""
         self.settle()
 
     def settle(self) -> None:
-        """Reads and verifies every file, unless that is done. Raises ``SchemaMismatch``, too, when the state has other keys or windows."""
+        """Reads and verifies every file, unless that is done. Also raises ``SchemaMismatch`` when the state has other keys or windows."""
         with self._lock:
             if self._runs is None:
                 self._runs = self._read()
 
     def runs_of(self, index: int) -> list[SpilledRun]:
-        """Settles, and returns what there is of a part: nothing, when all of it has fired."""
+        """Settles; returns the runs of a part, none if all its windows have fired."""
         self.settle()
         assert self._runs is not None
         return self._runs[index]
 
     def may_fire(self, last: int) -> bool:
-        """Returns whether windows up to number ``last`` can be taken before all is settled: they are few. Subtask's thread. Raises what ``settle`` raises."""
+        """Tells whether windows up to number ``last`` can be taken before all is settled, since they are few. Used from the subtask's thread. Raises what
+        ``settle`` raises.
+        """
         first = next((part.index for part in self.parts if part.num_rows), None)
         if self._runs is not None or self._unread is None or first is None:
             return self._runs is not None
@@ -126,7 +131,7 @@ class RestoredWindows(RestoredPart[Windows, list[SpilledRun]]):
         return self._asked[1]
 
     def find(self, group: int, wanted: Windows) -> list[SpilledRun]:
-        """What a part has of some windows. Raises what ``settle`` raises."""
+        """Returns the rows of some windows in a part. Raises what ``settle`` raises."""
         if self._runs is None and self._unread is not None:
             try:
                 head = self._unread.head(group, wanted.after, wanted.last)
@@ -162,7 +167,7 @@ class RestoredWindows(RestoredPart[Windows, list[SpilledRun]]):
         return runs
 
     def _keep(self, found: Sequence[Stretch], stretches: list[Stretch], runs: list[SpilledRun]) -> None:
-        """Rows that cannot stay where they are."""
+        """Keeps rows that cannot stay in their file, in memory or in a file of the attempt."""
         rows = pa.concat_batches([s.data.slice(s.start, s.stop - s.start) for s in found])
         if rows.nbytes > HELD_BYTES:
             runs.append(self._write(gathered([self._form.partials(rows)])))
@@ -173,8 +178,9 @@ class RestoredWindows(RestoredPart[Windows, list[SpilledRun]]):
 
 @dataclass(frozen=True, eq=False)
 class RestoredBucket(UnreadRuns):
-    """The restored windows of a bucket, before it is known which windows they are. ``num_rows`` counts what has fired too. ``after``: windows up to this number
-    were taken; ``None``: none was."""
+    """The restored windows of a bucket before they are read. ``num_rows``: includes rows of windows that have fired. ``after``: windows up to this number were
+    taken; ``None``: none was.
+    """
 
     restored: RestoredWindows
     index: int
@@ -184,7 +190,7 @@ class RestoredBucket(UnreadRuns):
     after: int | None = None
 
     def runs(self) -> list[SpilledRun]:
-        """As ``RestoredWindows.runs_of``."""
+        """Settles; returns the runs of the bucket that were not taken."""
         return behind(self.restored.runs_of(self.index), self.after)
 
     def may_split(self, last: int) -> bool:
@@ -196,7 +202,7 @@ class RestoredBucket(UnreadRuns):
 
 @dataclass(frozen=True, eq=False)
 class _Head(PendingRuns):
-    """Windows of a part up to number ``last``, which are looked for when their turn comes."""
+    """The windows of a part up to number ``last``, which are read when they are needed."""
 
     part: RestoredBucket
     last: int
@@ -205,12 +211,12 @@ class _Head(PendingRuns):
     nbytes: int
 
     def runs(self) -> list[SpilledRun]:
-        """As ``RestoredWindows.find``."""
+        """Returns the rows of these windows, as ``RestoredWindows.find`` does."""
         return self.part.restored.find(self.part.index, Windows(self.part.after, self.last))
 
 
 def behind(runs: Sequence[SpilledRun], after: int | None) -> list[SpilledRun]:
-    """What they have of the windows behind number ``after``; ``None``: all of it."""
+    """Returns the parts of runs with windows behind number ``after``; ``None``: all windows."""
     if after is None:
         return list(runs)
     return [rest for rest in (run.split(after)[1] for run in runs) if rest is not None]
@@ -219,7 +225,7 @@ def behind(runs: Sequence[SpilledRun], after: int | None) -> list[SpilledRun]:
 def rows_and_bytes(
     segments: Sequence[SegmentHandle], owned: KeyGroupRange
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Rows and bytes of each owned key group, as far as the handles tell."""
+    """Returns the rows and bytes of each owned key group, as far as the handles say."""
     rows, sizes = np.zeros(owned.size, np.int64), np.zeros(owned.size, np.int64)
     for segment in segments:
         both = segment.key_groups.intersect(owned)
@@ -235,8 +241,9 @@ def rows_and_bytes(
 
 
 def first_window(form: WindowFormat, segments: Sequence[SegmentHandle], owned: KeyGroupRange) -> int | None:
-    """Returns a number that no window with rows lies before, as far as the handles tell; ``None``: they do not. The
-    highest level of a key group speaks for those below it."""
+    """Returns a number before which no window has rows, as far as the handles say; ``None`` if they do not. The highest level of a key group speaks for those
+    below it.
+    """
     firsts: npt.NDArray[np.int64] = np.full(owned.size, LAST_MS, np.int64)
     for segment in sorted(segments, key=lambda one: one.level):
         both = segment.key_groups.intersect(owned)
@@ -248,7 +255,7 @@ def first_window(form: WindowFormat, segments: Sequence[SegmentHandle], owned: K
 
 
 def _slices(starts: Sequence[int], groups: npt.NDArray[np.int32]) -> Iterator[tuple[int, int, int]]:
-    """The rows of each part that has any: its index, and where they begin and end."""
+    """Yields the rows of each part that has any: its index, and where they begin and end."""
     bounds = [*np.searchsorted(groups, starts).tolist(), len(groups)]
     for index in range(len(starts)):
         if bounds[index] < bounds[index + 1]:
@@ -256,7 +263,7 @@ def _slices(starts: Sequence[int], groups: npt.NDArray[np.int32]) -> Iterator[tu
 
 
 def _is_mapped(rows: LevelRows) -> bool:
-    """The columns lie in a mapped file as they are."""
+    """Tells whether the columns of rows are used as they lie in a mapped file."""
     if not isinstance(rows.content.obj, mmap.mmap):
         return False
     base = pa.py_buffer(rows.content).address

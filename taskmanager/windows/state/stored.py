@@ -1,4 +1,4 @@
-"""Windows as they lie in the files of a checkpoint: runs of mapped rows, and those of the next windows before the files were read.
+"""Windows in checkpoint files: runs of mapped rows, and the rows of the next windows before the files are read as a whole.
 
     a part ─▶ its files, the highest level first ─▶ where the windows of its rows begin, verified ─▶ stretches, sorted by window
     head(part, after, last) ─▶ of each stretch the rows of those windows, verified ─▶ a run
@@ -27,15 +27,15 @@ from tidegate.taskmanager.state.files.segments import KEY_GROUP, Groups
 from tidegate.taskmanager.windows.state.files import LAST_MS, WindowFormat, note_fired
 
 FEWEST_ROWS = 64
-"""An average stretch has so many; with shorter ones rows are sorted instead."""
+"""Least average rows of a stretch. With shorter ones, rows are sorted instead."""
 FEW = 4
-"""Windows with at most this part of the rows fire before the files were read: the task waits for little more than it looks at. Chosen, not measured."""
+"""Windows with at most this part (a quarter) of the rows fire before the files are read as a whole. Chosen, not measured."""
 Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Rows ``start`` to ``stop - 1`` of a batch as it is stored; their windows do not descend."""
+    """The rows ``start`` to ``stop - 1`` of a stored batch, whose windows do not descend."""
 
     data: pa.RecordBatch
     start: int
@@ -54,7 +54,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """A run in the files of a checkpoint, which are mapped. ``stretches`` has at least one."""
+    """A run in the mapped files of a checkpoint. ``stretches``: at least one."""
 
     form: WindowFormat
     stretches: tuple[Stretch, ...]
@@ -89,7 +89,7 @@ class StoredRun:
 
 
 def stretches_of(data: pa.RecordBatch, start: int, stop: int, fired: Int64s, form: WindowFormat) -> Iterator[Stretch]:
-    """Rows ``start`` to ``stop - 1``, without the windows that have fired: of each row, ``fired`` is the end of the last one."""
+    """Yields the rows ``start`` to ``stop - 1`` as stretches, without windows that have fired. ``fired``: for each row, the end of the last fired window."""
     whole = Stretch(data, start, stop)
     windows = whole.starts()
     breaks = np.flatnonzero((windows[1:] < windows[:-1]) | (fired[1:] != fired[:-1])) + 1
@@ -106,7 +106,7 @@ class NotInParts(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Unread:
-    """A stretch of batch ``index`` of a file, of which where its windows begin is verified."""
+    """A stretch of batch ``index`` of a file, of which only the column of the windows' starts is verified."""
 
     file: PartialSegment
     index: int
@@ -114,7 +114,7 @@ class _Unread:
 
 
 class UnreadWindows:
-    """Those of ``parts``, which are the owned key groups in order. Subtask's thread."""
+    """Finds windows in restored files before these are read as a whole. ``parts``: the owned key groups in order. Used from the subtask's thread."""
 
     def __init__(
         self,
@@ -124,19 +124,21 @@ class UnreadWindows:
         source: PartialSource,
         directory: str,
     ) -> None:
-        """``directory``: parts that come from an object store are kept there."""
+        """``directory``: where parts that come from an object store are kept."""
         self._form = form
         self._parts = parts
         self._segments = in_reading_order(segments)[::-1]
         self._source = source
         self._directory = directory
         self._files: dict[int, PartialSegment] = {}
-        """By the place in ``_segments``."""
+        """Opened files by their place in ``_segments``."""
         self._found: dict[int, list[_Unread]] = {}
-        """By part."""
+        """Stretches by part."""
 
     def are_few(self, index: int, last: int) -> bool:
-        """Whether the windows up to number ``last`` are so few of part ``index`` that reading them is little work. Raises ``CorruptData``, ``StorageError``."""
+        """Tells whether the windows up to number ``last`` are so few of part ``index`` that reading them is little work. Raises ``CorruptData``,
+        ``StorageError``.
+        """
         try:
             found = [unread.stretch for unread in self._stretches(index)]
         except NotInParts:
@@ -146,12 +148,14 @@ class UnreadWindows:
         return FEW * taken <= rows and FEWEST_ROWS * len(found) <= max(rows, FEWEST_ROWS * 64)
 
     def schema(self, index: int) -> pa.Schema | None:
-        """Columns of the partials of a part that was looked at; ``None``: it has no rows."""
+        """Returns the columns of a part's partials; ``None`` if it has no rows."""
         found = self._stretches(index)
         return self._form.partials(_without_groups(found[0].stretch.data.slice(0, 0))).schema if found else None
 
     def head(self, index: int, after: int | None, last: int) -> StoredRun | None:
-        """The windows of a part behind number ``after`` up to number ``last``. Raises ``NotInParts``, ``CorruptData``, ``StorageError``."""
+        """Returns the windows of a part behind number ``after`` up to number ``last``; ``None`` if there are none. Raises ``NotInParts``, ``CorruptData``,
+        ``StorageError``.
+        """
         heads = []
         for unread in self._stretches(index):
             whole = unread.stretch
@@ -206,7 +210,7 @@ class UnreadWindows:
 
 
 def _groups_of(segment: SegmentHandle, start: int, stop: int) -> Groups:
-    """Key groups of rows ``start`` to ``stop - 1`` of a segment, as its handle tells."""
+    """Returns the key groups of the rows ``start`` to ``stop - 1`` of a segment, by its handle."""
     rows = np.arange(start, stop)
     found: Groups = (np.searchsorted(segment.offsets, rows, side="right") - 1 + segment.key_groups.start).astype(
         np.int32

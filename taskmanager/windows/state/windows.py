@@ -1,4 +1,4 @@
-"""Keyed state of columnar windows: Arrow batches of partial aggregates by (window, key) that are only ever replaced.
+"""The keyed state of columnar windows: Arrow batches of partial aggregates by (window, key), which are only ever replaced.
 
     add(batch) ─▶ buckets by key group (``buckets``) ─▶ take(last) when event time has passed window ``last``
              │                                   └─ memory over its limit ─▶ files of the attempt (``columnar.runs.disk``)
@@ -45,17 +45,20 @@ from tidegate.taskmanager.windows.state.restored import RestoredWindows, rows_an
 from tidegate.taskmanager.windows.state.stored import UnreadWindows
 
 PART_BITS = 6
-"""A key group is 64 parts where state may go to disk: a subtask that owns two of them can be cut as finely as one that owns a hundred."""
+"""Bits by which key groups are divided where state may be spilled: each has 64 parts, so that a subtask with two key groups can be cut as finely as one with a
+hundred.
+"""
 PIECES_OF_LIMIT = 4
-"""So many pieces of rows that were held before fit into memory beside what is there: none of them is refused."""
+"""Number of pieces of held rows that fit into memory besides what is there, so that none of them is refused."""
 _FIBONACCI = np.uint32(0x9E3779B1)
-"""2**32 divided by the golden ratio (Knuth): the first bits of a product depend on all bits of a hash, and not as its key group does."""
+"""2**32 divided by the golden ratio (Knuth): the first bits of a product depend on all bits of a hash, and differ from those that determine its key group."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowMemory:
-    """What windows may take. ``budget_bytes``: 0: not bounded. ``directory``: what is over it goes there; empty: the system's for temporary files.
-    ``eager_bytes``: restored windows of so many bytes are read at once."""
+    """The memory of windows. ``budget_bytes``: 0: not bounded. ``directory``: where what exceeds it is written; empty: the system's for temporary files.
+    ``eager_bytes``: restored windows up to this size are read at once.
+    """
 
     budget_bytes: int = 0
     directory: str = ""
@@ -63,7 +66,7 @@ class WindowMemory:
 
 
 class ColumnarWindowState:
-    """All windows of one subtask that have not ended. ``merge`` combines partials."""
+    """The state of all windows of one subtask that have not ended. ``merge``: combines partials."""
 
     def __init__(
         self,
@@ -93,49 +96,51 @@ class ColumnarWindowState:
         self._increments = Increments()
         self._schema: pa.Schema | None = None
         self._example: pa.RecordBatch | None = None
-        """A row of its own memory; ``None``: none has come."""
+        """A copied row of any window; ``None``: none has come."""
 
     @property
     def rows(self) -> int:
-        """Returns how many partials are held; a (window, key) counts as often as it is there."""
+        """The number of partials. A (window, key) counts as often as it occurs."""
         return self._buckets.rows
 
     @property
     def schema(self) -> pa.Schema | None:
-        """Returns the columns of partials; ``None``: none has come."""
+        """The columns of partials; ``None``: none has come."""
         return self._schema
 
     @property
     def bytes_held(self) -> int:
-        """Returns the bytes of their columns."""
+        """Bytes of the columns of all partials."""
         return self._buckets.bytes_held
 
     @property
     def bytes_on_disk(self) -> int:
-        """Returns the bytes of the columns of those that are on disk, since memory is bounded."""
+        """Bytes of the columns of the partials on disk, which are there since memory is bounded."""
         return self._buckets.bytes_on_disk
 
     @property
     def bytes_per_row(self) -> float:
-        """Returns how much a partial takes on average: with all merged, a key of a window. 0: there are none."""
+        """Average bytes of a partial; 0 if there are none. When all are merged, a partial is one key of a window."""
         rows = self.rows
         return self.bytes_held / rows if rows else 0.0
 
     @property
     def bytes_kept(self) -> int:
-        """Returns the bytes of what the next incremental checkpoint is to write; while it is not merged, it is part of ``bytes_held`` too."""
+        """Bytes that are kept for the next incremental checkpoint. While they are not merged, they are part of ``bytes_held`` too."""
         return self._appended.kept_bytes
 
     def add(self, partials: pa.RecordBatch) -> None:
-        """Partials of windows that have not ended; a key may be in several batches. Raises ``SchemaMismatch`` when their columns are
-        not those of what is there (a restored state of other aggregates, say); ``ConfigurationError`` when memory is too small for them;
-        ``StorageError`` when what is over the limit cannot be written."""
+        """Adds partials of windows that have not ended; a key may occur in several batches.
+
+        Raises ``SchemaMismatch`` when their columns differ from those of the state (a restored state of other aggregates, say), ``ConfigurationError`` when
+        memory is too small for them, and ``StorageError`` when what exceeds the limit cannot be written.
+        """
         self._hold(partials)
         if partials.num_rows and self._appended.is_keeping:
             self._appended.add(partials, self._buckets.rows)
 
     def check(self, schema: pa.Schema) -> None:
-        """Partials of these columns are to come. Raises ``SchemaMismatch`` when what is there has others."""
+        """Raises ``SchemaMismatch`` when the state has other columns than these, of partials that will come."""
         if self._schema is None:
             self._schema = schema.remove_metadata()
         else:
@@ -143,16 +148,17 @@ class ColumnarWindowState:
 
     @property
     def restoring(self) -> RestoredWindows | None:
-        """Returns what is to be read from the files of the restored checkpoint (``settle``, in any thread), followed by ``settle`` here; ``None``: nothing."""
+        """The restored windows that have to be read (``settle`` of these, in any thread, then ``settle`` here); ``None``: there are none."""
         return self._restoring
 
     def waits_for(self, last: int) -> bool:
-        """Returns whether what was restored has to be read before windows up to number ``last`` can be taken. Raises what ``settle`` raises."""
+        """Tells whether restored windows have to be read before windows up to number ``last`` can be taken. Raises what ``settle`` raises."""
         return self._buckets.waits_for(last)
 
     def settle(self) -> None:
-        """What was restored is known from now on. Raises ``CorruptData``, ``StorageError``; ``SchemaMismatch`` when it
-        has other columns than what came since."""
+        """Reads the restored windows. Raises ``CorruptData``, ``StorageError``, and ``SchemaMismatch`` when their columns differ from those of partials that
+        came since.
+        """
         if self._restoring is None:
             return
         self._restoring.settle()
@@ -161,26 +167,28 @@ class ColumnarWindowState:
         self._buckets.settle()
 
     def holds_up_to(self, last: int) -> bool:
-        """Returns whether any window up to number ``last`` has rows, or may have, since what was restored is not known yet."""
+        """Tells whether any window up to number ``last`` has rows, or may have since restored windows are not read yet."""
         return self._restoring is not None or self._buckets.holds_up_to(last)
 
     def hold(self, partials: Iterable[pa.RecordBatch]) -> None:
-        """As ``add``, of rows that ``keep_change`` keeps already, or that leave before the next checkpoint."""
+        """Adds rows as ``add`` does, without keeping them for the next delta: ``keep_change`` keeps them already, or they leave before the next checkpoint."""
         for rows in partials:
             self._hold(rows)
 
     def keep_change(self, run: LazyRun, rows_beside: int) -> None:
-        """Keeps for the next delta what was added to one window since the last checkpoint and is held elsewhere, with ``rows_beside`` rows in all."""
+        """Keeps, for the next delta, what was added to a window that is held elsewhere, with ``rows_beside`` rows in all."""
         self._appended.add_window(run, self._buckets.rows + rows_beside)
 
     def note_fired(self, last: int) -> None:
-        """Windows up to number ``last`` that are held elsewhere have fired."""
+        """Notes that windows up to number ``last`` that are held elsewhere have fired."""
         self._appended.take(last)
 
     def take(self, last: int, least_rows: int = 0) -> Iterator[pa.RecordBatch]:
-        """Everything of the windows up to number ``last``, each (window, key) once; they are forgotten. What was
-        restored is settled where ``waits_for`` says so.
-        Batches of less than ``least_rows`` come together with what follows, so that a few rows of many buckets are looked at in one go."""
+        """Removes the windows up to number ``last``, and yields their rows: each (window, key) once.
+
+        Restored windows are settled where ``waits_for`` says so. Batches with fewer than ``least_rows`` rows are combined with the following ones, so that a
+        few rows of many buckets are processed together.
+        """
         if self.waits_for(last):
             self.settle()
         if self._restoring is not None:
@@ -190,13 +198,15 @@ class ColumnarWindowState:
         return self._buckets.take(last, least_rows)
 
     def held_beside(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Everything that is held in the buckets that these rows belong to, for as long as it is looked at. Raises ``StorageError``."""
+        """Yields everything in the buckets that these rows belong to, for immediate use. Raises ``StorageError``."""
         return self._buckets.held_beside(rows)
 
     def freeze(
         self, checkpoint_id: int, options: CheckpointOptions | None, beside: Sequence[LazyRun] = ()
     ) -> FrozenState:
-        """``options``: what the checkpoint may refer to; ``None``: to nothing. ``beside``: partials of the same windows that are held elsewhere."""
+        """Returns the frozen state. ``options``: what the checkpoint may refer to; ``None``: nothing. ``beside``: partials of the same windows that are held
+        elsewhere.
+        """
         may_share = self._form.combine is not None and options is not None and bool(options.shared_location)
         is_savepoint = options is not None and options.snapshot_type.is_savepoint
         base = self._increments.begin(options) if may_share and options is not None else None
@@ -223,8 +233,9 @@ class ColumnarWindowState:
     def restore(
         self, restored: RestoredOperator, source: SegmentSource, restored_checkpoint_id: int | None = None
     ) -> None:
-        """The next checkpoint may build upon it. What is large stays in its files (``restoring``). Raises ``CorruptData``; ``SchemaMismatch`` when the
-        state has other keys or windows."""
+        """Restores the windows; large state stays in its files (``restoring``). The next checkpoint may build upon them. Raises ``CorruptData``, and
+        ``SchemaMismatch`` when the state has other keys or windows.
+        """
         mine = [s for s in restored.keyed if s.state_name == STATE_NAME and s.key_groups.intersect(self._owned).size]
         rows, sizes = rows_and_bytes(mine, self._owned)
         parts = decide_restored_parts(sizes.tolist(), int(rows.sum()), self._limit_bytes, self._eager_bytes)
@@ -251,7 +262,7 @@ class ColumnarWindowState:
                     self._hold(piece)
 
     def _pieces(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Rows that come from the state itself are cut into pieces, so that no number of them is too large for its memory."""
+        """Divides rows of the state itself into pieces, so that no number of them is too large for its memory."""
         size = INBOX_ROWS
         if self._limit_bytes is not None and rows.nbytes > self._limit_bytes // PIECES_OF_LIMIT:
             size = min(size, max(1, rows.num_rows * self._limit_bytes // (PIECES_OF_LIMIT * rows.nbytes)))
@@ -259,7 +270,7 @@ class ColumnarWindowState:
             yield rows.slice(at, size)
 
     def _check(self, schema: pa.Schema | None) -> None:
-        """What was restored, after something may have come."""
+        """Compares the columns of restored windows with those of partials that may have come."""
         if self._schema is None:
             self._schema = schema
         elif schema is not None:
@@ -286,7 +297,7 @@ class ColumnarWindowState:
         return key_groups(self._form.hashes(batch), self._max_parallelism)
 
     def _fine_parts_of(self, batch: pa.RecordBatch) -> Groups:
-        """As ``_groups_of``, finer: those of a key group are one behind the other."""
+        """Returns the part of a key group that each row belongs to: finer than ``_groups_of``, and in the same order."""
         if not self._form.keys:
             return np.full(batch.num_rows, self._owned.start << PART_BITS, np.int32)
         hashes = self._form.hashes(batch)
@@ -296,7 +307,7 @@ class ColumnarWindowState:
 
 
 def check_columns(operator: str, held: pa.Schema, coming: pa.Schema) -> None:
-    """Raises ``SchemaMismatch`` when partials come of other columns than those that are held."""
+    """Raises ``SchemaMismatch`` when partials have other columns than those that are held."""
     if held is not coming and not held.equals(coming):
         raise SchemaMismatch(
             f"operator '{operator}': its windows have the columns {_describe(held)}, now come "

@@ -1,1 +1,1 @@
-"""Sessions of columns: how their rows look, how they are written, and what changed since the last checkpoint."""
+"""The state of sessions over columns: the format of their rows, their files, and what changed since the last checkpoint."""

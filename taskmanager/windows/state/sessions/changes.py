@@ -1,4 +1,4 @@
-"""Which keys of the sessions of a subtask changed since its last freezes: what a delta has to hold all sessions of.
+"""Tracks which keys of a subtask's sessions changed since its last freezes: a delta has to contain all sessions of these keys.
 
     freeze ─▶ epoch e │ changed · gone │ freeze: since(e) ─▶ a delta, or None: the state has to be written whole
                          kept, while they are few   confirmed(e) ─▶ what came before e is forgotten
@@ -19,13 +19,13 @@ from tidegate.taskmanager.windows.state.appended import KeptChange, KeptChanges
 
 @dataclass(frozen=True, slots=True)
 class _Changed(KeptChange):
-    """``is_gone``: sessions of these keys have ended."""
+    """Keys that changed. ``is_gone``: sessions of these keys have ended."""
 
     is_gone: bool
 
 
 class SessionChanges(KeptChanges[_Changed]):
-    """Column 0 of a batch is the hash of the key; of sessions that ended, the key's columns follow."""
+    """The changed keys of sessions, kept for deltas. Column 0 of a batch is the hash of the key; for sessions that ended, the key's columns follow."""
 
     def __init__(self, limit_bytes: int | None = None) -> None:
         """``limit_bytes``: what a delta may take in memory; ``None``: not bounded."""
@@ -33,7 +33,7 @@ class SessionChanges(KeptChanges[_Changed]):
         self._limit_bytes = limit_bytes
 
     def add(self, rows: pa.RecordBatch, state_rows: int, row_bytes: float, *, are_gone: bool = False) -> None:
-        """``state_rows``: of the whole state; ``row_bytes``: what one of them takes."""
+        """Keeps changed keys. ``state_rows``: of the whole state; ``row_bytes``: what one of them takes."""
         if not self.is_keeping or not rows.num_rows:
             return
         is_worth_it = self._add(_Changed(self._epoch, rows, are_gone), state_rows)
@@ -41,5 +41,5 @@ class SessionChanges(KeptChanges[_Changed]):
             self._give_up()
 
     def gone_since(self, epoch: int) -> tuple[Run, ...]:
-        """The keys among them of which a session has ended."""
+        """Returns the changed keys of which a session has ended."""
         return tuple(one.rows for one in self._kept if one.epoch >= epoch and one.is_gone)

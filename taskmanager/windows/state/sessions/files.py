@@ -1,4 +1,5 @@
-"""Sessions of columns in files: segments of kind ``columnar_windows``, whole or as all that there is of the keys that changed since an earlier checkpoint.
+"""Sessions over columns in state files: segments of kind ``columnar_windows``, either whole or with all sessions of the keys that changed since an earlier
+checkpoint.
 
     key_group │ key.<column> ... │ window_start, window_end │ value.<column> ...               level 0: each session once
                                                                         ... │ deleted          above: the sessions of some keys
@@ -31,7 +32,9 @@ from tidegate.taskmanager.windows.state.sessions.rows import END, START, HashFil
 
 @dataclass(slots=True)
 class FrozenSessions(FrozenWindows):
-    """``since.rows``: hashes of the keys that changed, in column 0; ``gone``: hash and columns of the keys of which a session has ended."""
+    """The frozen state of sessions. ``since.rows``: hashes of the changed keys, in column 0; ``gone``: hash and columns of the keys of which a session has
+    ended.
+    """
 
     gone: Sequence[pa.RecordBatch]
     max_parallelism: int
@@ -60,8 +63,9 @@ class FrozenSessions(FrozenWindows):
 def read_sessions(
     form: SessionFormat, owned: KeyGroupRange, segments: Sequence[SegmentHandle], source: SegmentSource
 ) -> Generator[pa.RecordBatch, None, None]:
-    """The partials of the owned key groups; to be closed: it reads ahead. Raises ``CorruptData``, ``StorageError``; ``SchemaMismatch`` when the state has
-    other keys."""
+    """Yields the partials of the owned key groups. The generator reads ahead, so it has to be closed. Raises ``CorruptData``, ``StorageError``, and
+    ``SchemaMismatch`` when the state has other keys.
+    """
     ordered = in_reading_order(segments)[::-1]
     above: Groups = np.zeros(0, np.int32)
     named: list[Groups] = []
@@ -83,7 +87,7 @@ def read_sessions(
 
 
 def _of_hashes(buckets: FrozenBuckets, hashes: Groups) -> Iterator[pa.RecordBatch]:
-    """What there is of the keys with these hashes, which ascend."""
+    """Yields the rows of the keys with these hashes, which ascend."""
     filtered = HashFilter(hashes)
     for batch in buckets.batches():
         found = filtered.find(hashes_of(batch))
@@ -101,7 +105,7 @@ def _are_among(hashes: Groups, ascending: Groups) -> npt.NDArray[np.bool_]:
 
 
 def _as_deleted(keys: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Rows of these keys that say that what is below them is gone."""
+    """Returns rows that mark these keys as removed from lower levels."""
     named = dict(zip(schema.names, keys.columns[1:], strict=False))
     zeros, deleted = pa.array(np.zeros(keys.num_rows, np.int64)), pa.array(np.ones(keys.num_rows, np.bool_))
     named |= {START: zeros, END: zeros, DELETED: deleted}

@@ -1,5 +1,4 @@
-"""Sessions of columns as windows whose number is their end, so that they lie in the buckets of other windows (``buckets``), go to disk, and are
-snapshotted like them.
+"""Sessions over columns as windows whose number is their end, so that they are kept in buckets, spilled and snapshotted as other windows are (``buckets``).
 
     window_end · window_start · hash of the key · keys · partial columns
 
@@ -36,40 +35,41 @@ from tidegate.taskmanager.windows.state.files import (
 
 START, END = WINDOW_COLUMNS
 SLOTS_OF_HASH = 32
-"""With so many slots for each hash, one in 32 of the others passes the filter."""
+"""Slots of the filter for each hash. With so many, one in 32 of the other hashes passes the filter."""
 LEAST_BITS, MOST_BITS = 10, 22
-"""A table of the filter has a kilobyte at least, and at most as much as the third-level cache holds of a processor's share."""
+"""Bounds of the table's size: a kilobyte at least, and at most as much as the third-level cache holds of a processor's share."""
 CHUNK_ROWS = 1 << 15
-"""What is computed of so many rows stays in the second-level cache."""
+"""Rows that are processed at once, whose intermediate results stay in the second-level cache."""
 _FIBONACCI = np.uint32(0x9E3779B1)
 """2**32 divided by the golden ratio (Knuth): the first bits of a product depend on all bits of a hash."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionFormat:
-    """Sessions of an operator. ``values`` are all columns beside ``keys`` and those of this module that are written now, which say what is made of
-    those of earlier versions."""
+    """The format of an operator's sessions. ``values``: all columns besides ``keys`` and those of this module that are written now, to which those of earlier
+    versions are converted.
+    """
 
     operator: str
     keys: tuple[str, ...]
     gap_ms: int | None = None
-    """What rows of these sessions were written with: sessions of another gap are restored, and end when they said."""
+    """The gap of the sessions in ms, written into the metadata. Sessions with another gap are restored with their own ends."""
     values: tuple[str, ...] = ()
 
     @property
     def combine(self) -> Mapping[str, str] | None:
-        """They are replaced by key, and not added up."""
+        """``None``: sessions are replaced by key, and not combined across levels."""
         return None
 
     def hashes(self, rows: pa.RecordBatch) -> Groups:
         return hashes_of(rows)
 
     def first_ms(self, first: int) -> int | None:
-        """Sessions begin at any time before they end."""
+        """Returns ``None``, since sessions may begin at any time before they end."""
         return None
 
     def rows(self, data: pa.RecordBatch, values: Sequence[str]) -> pa.RecordBatch:
-        """Partials with these columns, in the order of this module; their hashes are found."""
+        """Returns partials with the columns of this module in their order, with the hashes of their keys."""
         keys = [data.column(name) for name in self.keys]
         columns = [data.column(END), data.column(START), pa.array(hash_columns(keys)), *keys]
         names = [END, START, HASH, *self.keys, *values]
@@ -104,7 +104,7 @@ class SessionFormat:
 
 
 class HashFilter:
-    """Finds rows whose keys may be among some: all that are, and one in ``SLOTS_OF_HASH`` of the others."""
+    """Finds rows whose keys may be among given ones: all that are, and one in ``SLOTS_OF_HASH`` of the others."""
 
     def __init__(self, hashes: Groups) -> None:
         bits = min(max(len(hashes) * SLOTS_OF_HASH, 1).bit_length(), MOST_BITS)
@@ -113,7 +113,7 @@ class HashFilter:
         self._table[self._slots(hashes)] = True
 
     def find(self, hashes: Groups) -> npt.NDArray[np.intp]:
-        """Indices of those rows."""
+        """Returns the indices of the rows whose hash passes the filter."""
         found = [
             np.flatnonzero(self._table[self._slots(hashes[at : at + CHUNK_ROWS])]) + at
             for at in range(0, len(hashes), CHUNK_ROWS)

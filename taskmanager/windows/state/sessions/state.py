@@ -1,4 +1,6 @@
-"""All sessions of a subtask that have not ended: windows whose number is their end (``rows``), snapshotted by the keys that changed (``files``)."""
+"""The state of all sessions of a subtask that have not ended, as windows whose number is their end (``rows``). Snapshots contain the changed keys
+(``files``).
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from tidegate.taskmanager.windows.state.windows import ColumnarWindowState, Wind
 
 
 class ColumnarSessionState(ColumnarWindowState):
-    """``take`` gives what may have ended: what has not is to be ``put_back``, what has is to be made ``gone``."""
+    """The sessions of a subtask. ``take`` returns those that may have ended: the others have to be ``put_back``, and the ended ones passed to ``gone``."""
 
     def __init__(
         self,
@@ -45,13 +47,14 @@ class ColumnarSessionState(ColumnarWindowState):
         self._changes.add(partials.select([HASH]), self.rows, self.bytes_per_row)
 
     def put_back(self, rows: pa.RecordBatch) -> None:
-        """Rows that were taken, however many. They are what they were, so the next checkpoint need not hold them. Raises ``StorageError`` when what is over the
-        limit cannot be written."""
+        """Puts rows back that were taken. As they did not change, the next checkpoint need not contain them. Raises ``StorageError`` when what exceeds the
+        memory limit cannot be written.
+        """
         for piece in self._pieces(rows):
             self._hold(piece)
 
     def gone(self, rows: pa.RecordBatch) -> None:
-        """These sessions were taken, and have ended."""
+        """Notes that sessions that were taken have ended."""
         keys = rows.select([HASH, *self._sessions.keys])
         self._changes.add(keys, self.rows, self.bytes_per_row, are_gone=True)
 
@@ -81,7 +84,7 @@ class ColumnarSessionState(ColumnarWindowState):
     def restore(
         self, restored: RestoredOperator, source: SegmentSource, restored_checkpoint_id: int | None = None
     ) -> None:
-        """The next checkpoint may build upon it. Raises ``CorruptData``; ``SchemaMismatch`` when the state has other keys."""
+        """Restores the sessions. The next checkpoint may build upon them. Raises ``CorruptData``, and ``SchemaMismatch`` when the state has other keys."""
         mine = [s for s in restored.keyed if s.state_name == STATE_NAME and s.key_groups.intersect(self._owned).size]
         self._read(mine, source)
         chain = restored_chain(mine, self._owned)
