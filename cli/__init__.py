@@ -1,5 +1,5 @@
 """The `tidegate` command: click commands, rich for tables and progress; it talks gRPC and REST only.
 
 A user's job directory may hold its own `cli.py`, `jobmanager.py` or `proto/`: processes are therefore started with the job's
-directory behind ours on the module path (`python -P`, or the console script), never in front of it.
+directory after ours on the module path (`python -P`, or the console script), never before it.
 """

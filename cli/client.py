@@ -1,4 +1,4 @@
-"""The CLI's side of the JobManager's protocol, blocking. Raises `TidegateError`s that name the address."""
+"""The JobManager's client for the command line, blocking. Raises `TidegateError`s that name the address."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from tidegate.wire.leading import leader_in
 from tidegate.wire.versions import JOB_FORMAT, VERSION
 
 CALL_TIMEOUT_S = 30.0
-"""Chosen, not measured: a JobManager under load answers within seconds."""
+"""The timeout of a call, in seconds. Chosen, not measured: a JobManager under load answers within seconds."""
 FAILOVER_PATIENCE_S = 60.0
-"""As long as Flink's default for the session of a leader that was lost."""
+"""How long to wait for the next JobManager, in seconds: Flink's default for the session of a leader that was lost."""
 _FAILOVER_PAUSE_S = 0.2
-"""Chosen, not measured: between two looks for the JobManager that leads now."""
+"""The pause between two searches for the leading JobManager, in seconds. Chosen, not measured."""
 
 T = TypeVar("T")
 _Take = Callable[[float], pb.SnapshotResponse]
-"""Asks for a snapshot, and waits for the answer for so many seconds."""
+"""Requests a snapshot and waits for its outcome, with this timeout of the call in seconds."""
 
 
 class _Elsewhere(Exception):
-    """A JobManager that stands by has said where the leader is."""
+    """Raised when a standby JobManager answers with the leader's address."""
 
     def __init__(self, address: str) -> None:
         super().__init__(address)
@@ -47,7 +47,7 @@ class _Elsewhere(Exception):
 
 
 class JobManagerClient:
-    """One connection, to the JobManager that leads: one that stands by says where that is. Use it as a context manager."""
+    """A connection to the leading JobManager, found through a standby if need be. Use it as a context manager."""
 
     def __init__(
         self,
@@ -58,9 +58,12 @@ class JobManagerClient:
         signing: SigningNow | None = None,
         rest_scheme: str = "http",
     ) -> None:
-        """``find_leader``: where the configuration names a store that knows it. It raises ``TidegateError`` while there is none. ``metadata``: of
-        each call; it says who the user is. ``signing``: by which submitted programs are signed. ``rest_scheme``: by which the JobManager's page is
-        opened, ``http`` or ``https``."""
+        """Opens the connection.
+
+        ``find_leader``: looks the leader up in the configured store; raises ``TidegateError`` while there is none. ``metadata``: sent with
+        each call; it identifies the user. ``signing``: signs submitted programs. ``rest_scheme``: ``http`` or ``https``, for the address of
+        the JobManager's page.
+        """
         self._rest_scheme = rest_scheme
         self.metadata = metadata
         self._signing = signing
@@ -81,7 +84,7 @@ class JobManagerClient:
         self._connect(address)
 
     def _follow(self, standby: _Elsewhere) -> None:
-        """To the leader that a JobManager which stands by has named: where one stands by, jobs outlive their JobManager."""
+        """Connects to the leader that a standby has named. With a standby, jobs outlive their JobManager."""
         self._outlives = True
         self._go_to(standby.address)
 
@@ -104,10 +107,11 @@ class JobManagerClient:
         allow_non_restored_state: bool = False,
         hidden_in: str = "",
     ) -> JobId:
-        """Upload what the graph needs and submit it, signed. ``hidden_in``: the job from which ``program_of`` had the graph, whose secrets it is to have.
-        Raises the error that refuses it.
+        """Uploads the files that the graph needs and submits it, signed. Raises the error that refuses it.
 
-        Where jobs outlive their JobManager and this one is lost meanwhile, the next one is asked whether it knows the job, and else given it again."""
+        ``hidden_in``: the job from which ``program_of`` got the graph, whose secrets the new job gets. If jobs outlive their JobManager and
+        this one is lost meanwhile, the next one is asked whether it knows the job, and otherwise gets it again.
+        """
         request = pb.SubmitJobRequest(
             graph=graph_to_pb(graph if self._signing is None else self._signing().signed(graph)),
             restore_path=restore_path,
@@ -139,7 +143,7 @@ class JobManagerClient:
         return True
 
     def watch(self, job_id: str) -> Generator[pb.JobStatus, None, None]:
-        """The status now and after each change, until the job is terminal. Raises `UnknownJob`, `Unreachable`."""
+        """Yields the status now and after each change, until the job is terminal. Raises `UnknownJob`, `Unreachable`."""
         try:
             yield from self._watch(job_id)
         except _Elsewhere as standby:
@@ -161,8 +165,10 @@ class JobManagerClient:
             statuses.cancel()
 
     def watch_beyond(self, job_id: str) -> Generator[pb.JobStatus, None, None]:
-        """As ``watch``, and where jobs outlive their JobManager, for ``FAILOVER_PATIENCE_S`` until the next one answers, there or elsewhere.
-        Raises ``UnknownJob`` as well when the job ended meanwhile."""
+        """Yields the status like ``watch``, also across the loss of a JobManager: waits up to ``FAILOVER_PATIENCE_S`` for the next one.
+
+        It does so only where jobs outlive their JobManager. Also raises ``UnknownJob`` when the job ended meanwhile.
+        """
         lost_at = 0.0
         while True:
             try:
@@ -176,8 +182,10 @@ class JobManagerClient:
                 lost_at = self._outwait(error, lost_at)
 
     def _outwait(self, error: Unreachable, lost_at: float) -> float:
-        """Waits a moment for the next JobManager, and returns when the first loss was noticed: now, where ``lost_at`` is 0. Raises the error
-        where there is no next one, or it has not come for ``FAILOVER_PATIENCE_S``."""
+        """Waits a moment for the next JobManager; returns when the loss was first noticed: now, if ``lost_at`` is 0.
+
+        Raises the error where there is no next one, or it has not come for ``FAILOVER_PATIENCE_S``.
+        """
         lost_at = lost_at or time.monotonic()
         if not self._outlives or time.monotonic() - lost_at > FAILOVER_PATIENCE_S:
             raise error
@@ -186,13 +194,13 @@ class JobManagerClient:
         return lost_at
 
     def _learn_standbys(self) -> None:
-        """Remembers whether jobs outlive their JobManager, and where the next one may be. Raises ``Unreachable``, and keeps what was known."""
+        """Updates whether jobs outlive their JobManager, and the addresses of standbys. Raises ``Unreachable``, without a change."""
         status = self.cluster()
         self._standbys = [standby.rpc for standby in status.standbys if standby.rpc]
         self._outlives = status.high_availability not in ("", "NONE")
 
     def _look_elsewhere(self) -> None:
-        """To where the store says that the leader is, or else to the next JobManager that stood by, which knows."""
+        """Connects to the leader that the store names, or else to the next known standby."""
         if self._find_leader is not None:
             try:
                 found = self._find_leader()
@@ -207,7 +215,7 @@ class JobManagerClient:
             self._go_to(found)
 
     def status(self, job_id: str) -> pb.JobStatus:
-        """The status now. Raises ``UnknownJob``, ``Unreachable``."""
+        """Returns the status of a job. Raises ``UnknownJob``, ``Unreachable``."""
         return self._beyond(lambda: self._status_once(job_id))
 
     def _status_once(self, job_id: str) -> pb.JobStatus:
@@ -218,7 +226,7 @@ class JobManagerClient:
             statuses.close()
 
     def cancel(self, job_id: str) -> None:
-        """Returns when the JobManager, or the next one, has accepted it: this one or a later one cancels the job then."""
+        """Cancels a job; returns when the JobManager, or the next one, has accepted the request, which is then carried out in any case."""
 
         def ask() -> None:
             _raise_if(self._call(lambda: self._stub.CancelJob(pb.JobRequest(job_id=job_id), timeout=CALL_TIMEOUT_S)))
@@ -226,7 +234,7 @@ class JobManagerClient:
         self._beyond(ask)
 
     def rescale(self, job_id: str, parallelism: int, vertices: Sequence[str]) -> dict[str, int]:
-        """Returns how many subtasks each vertex is to have, when the JobManager, or the next one, has accepted it."""
+        """Changes the parallelism of a job; returns the new parallelism of each vertex, when the JobManager, or the next one, has accepted it."""
         request = pb.RescaleJobRequest(job_id=job_id, parallelism=parallelism, vertices=vertices)
 
         def ask() -> dict[str, int]:
@@ -248,12 +256,12 @@ class JobManagerClient:
         return answer
 
     def savepoint(self, job_id: str, directory: str, timeout_s: float) -> pb.SnapshotResponse:
-        """A finished one. ``directory``: empty for the configured one. Raises why it failed, or that it takes longer."""
+        """Takes a savepoint and waits for it. ``directory``: empty for the configured one. Raises its error, or that it takes longer."""
         take = self._savepoint(job_id, directory, timeout_s, secrets.token_hex(16))
         return self._taken(take, "savepoint", timeout_s)
 
     def trigger_savepoint(self, job_id: str, directory: str) -> str:
-        """Returns the trigger's id, under which REST tells what became of the savepoint, without waiting for it. Raises why it cannot be taken."""
+        """Triggers a savepoint without waiting; returns the trigger's id, by which REST reports its outcome. Raises why it cannot be taken."""
         trigger_id = secrets.token_hex(16)
         take = self._savepoint(job_id, directory, 0, hex_id(job_id, trigger_id))
         self._asked(take, 0)
@@ -266,19 +274,19 @@ class JobManagerClient:
         return lambda limit_s: self._stub.TriggerSavepoint(request, timeout=limit_s)
 
     def checkpoint(self, job_id: str, full: bool, timeout_s: float) -> pb.SnapshotResponse:
-        """Takes a checkpoint and waits for it, as ``savepoint`` does."""
+        """Takes a checkpoint and waits for it. Raises its error, or that it takes longer."""
         request = pb.TriggerJobCheckpointRequest(job_id=job_id, full=full, wait_ms=int(timeout_s * 1000))
         return self._taken(
             lambda limit_s: self._stub.TriggerCheckpoint(request, timeout=limit_s), "checkpoint", timeout_s
         )
 
     def stop(self, job_id: str, directory: str, drain: bool, timeout_s: float) -> pb.SnapshotResponse:
-        """The savepoint of a job that has FINISHED with it; errors likewise."""
+        """Stops a job with a savepoint and waits until it has FINISHED. Raises its error, or that it takes longer."""
         take = self._stop(job_id, directory, drain, timeout_s, secrets.token_hex(16))
         return self._taken(take, "stop", timeout_s)
 
     def trigger_stop(self, job_id: str, directory: str, drain: bool) -> str:
-        """Returns the trigger's id as ``trigger_savepoint`` does, without waiting for the end of the job."""
+        """Triggers a stop with a savepoint without waiting; returns the trigger's id, as ``trigger_savepoint`` does."""
         trigger_id = secrets.token_hex(16)
         take = self._stop(job_id, directory, drain, 0, hex_id(job_id, trigger_id))
         self._asked(take, 0)
@@ -303,7 +311,7 @@ class JobManagerClient:
         return answer
 
     def page_url(self) -> str:
-        """Returns the address of the JobManager's page, without a ``/`` behind it; empty where it has none. Raises ``Unreachable``."""
+        """Returns the address of the JobManager's page, without a ``/`` at the end; empty when it has none. Raises ``Unreachable``."""
         port = self.cluster().rest_port
         return f"{self._rest_scheme}://{self.address.rpartition(':')[0]}:{port}" if port else ""
 
@@ -314,8 +322,10 @@ class JobManagerClient:
         )
 
     def program_of(self, job_id: str) -> tuple[JobGraph, dict[BlobKey, bytes]]:
-        """What a job that is not over runs, in its present shape, with its secrets hidden. Raises `UnknownJob`, `Unreachable`, and `NotSigned` where this
-        client signs, and the program is none that was signed: it would be signed again."""
+        """Returns the graph and files of a running job, with its current parallelism and its secrets hidden.
+
+        Raises `UnknownJob`, `Unreachable`, and `NotSigned` if this client signs and the program was not signed: it would be signed again.
+        """
         answer = self._call(lambda: self._stub.GetJobGraph(pb.JobRequest(job_id=job_id), timeout=CALL_TIMEOUT_S))
         _raise_if(answer)
         graph = graph_from_pb(answer.graph)
@@ -330,7 +340,7 @@ class JobManagerClient:
         return graph, {key: self._call(partial(read, key)) for key in graph.blob_keys()}
 
     def kv_state_location(self, job_id: str, name: str) -> pb.KvStateLocationAnswer:
-        """Where a queryable state is now. Raises `UnknownJob`, `Unreachable`."""
+        """Returns where a queryable state is served now. Raises `UnknownJob`, `Unreachable`."""
         request = pb.KvStateLocationRequest(job_id=job_id, name=name)
 
         def ask() -> pb.KvStateLocationAnswer:
@@ -341,7 +351,7 @@ class JobManagerClient:
         return self._beyond(ask)
 
     def _asked(self, take: _Take, timeout_s: float) -> pb.SnapshotResponse:
-        """Asked again of the next JobManager, when this one is lost: the id of the request tells that it is the same one."""
+        """Requests a snapshot, again from the next JobManager when this one is lost: the id tells that it is the same request."""
 
         def ask() -> pb.SnapshotResponse:
             answer = self._call(lambda: take(timeout_s + CALL_TIMEOUT_S))
@@ -360,7 +370,7 @@ class JobManagerClient:
         return answer
 
     def _beyond(self, ask: Callable[[], T]) -> T:
-        """Asks the next JobManager again, where jobs outlive theirs and this one is lost. Raises what ``ask`` raises."""
+        """Calls ``ask``, again at the next JobManager when this one is lost and jobs outlive it. Raises what ``ask`` raises."""
         lost_at = 0.0
         while True:
             try:
@@ -415,7 +425,7 @@ class JobManagerClient:
 
 
 def failure_of(status: pb.JobStatus) -> ErrorInfo | None:
-    """The last failure of a job."""
+    """Returns the last failure of a job; ``None`` without one."""
     return error_from_pb(status.failure) if status.HasField("failure") else None
 
 

@@ -1,4 +1,4 @@
-"""Where a cluster of this machine keeps its files: one layout for all of them.
+"""The files of a cluster on this machine: one layout for all of them.
 
     <home>/clusters/<id>/       home: tidegate.home, ~/.tidegate      id: `default` of `tidegate cluster`, `local-...`, `demo-...`
         .owner                  locked while a process of the cluster is alive
@@ -8,8 +8,8 @@
         checkpoints/<job id>/   for jobs and clusters that set no execution.checkpointing.dir
         ha/                     the jobs that run, and their programs, for the next JobManager (`tidegate cluster` only)
 
-The directory of `default` stays, with its logs; an embedded one goes
-with its cluster, but for checkpoints that a job retained (`cli/embedded/own_files.py`).
+The directory of `default` stays, with its logs; one of an embedded cluster is removed with it, except for checkpoints that a job
+retained (`cli/embedded/own_files.py`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _STARTS_HERE = (ResourceManagerDriver.PROCESS, ResourceManagerDriver.SPARK)
 
 @dataclass(frozen=True, slots=True)
 class ByHand:
-    """A JobManager that a person started by `tidegate jobmanager`. It has no ``address`` before it listens."""
+    """A JobManager that a user started with `tidegate jobmanager`. ``address``: ``None`` before it listens."""
 
     pid: int
     address: str | None
@@ -70,7 +70,7 @@ class ClusterFiles:
 
     @staticmethod
     def of(home: Path, configuration: Configuration) -> ClusterFiles:
-        """Those of `tidegate cluster`."""
+        """Returns the files of `tidegate cluster`."""
         directory = clusters_of(home) / DEFAULT_ID
         pids = configuration.get(FileOptions.PID_DIR) if configuration.is_set(FileOptions.PID_DIR) else None
         logs = configuration.get(FileOptions.LOG_DIR)
@@ -81,7 +81,7 @@ class ClusterFiles:
         return self.directory / CHECKPOINTS
 
     def make(self) -> None:
-        """Raises ``ExternalError``."""
+        """Creates the directories. Raises ``ExternalError``."""
         try:
             for path in (self.directory, self.pids, self.logs):
                 path.mkdir(parents=True, exist_ok=True)
@@ -92,8 +92,11 @@ class ClusterFiles:
             ) from None
 
     def claim(self, configuration: Configuration) -> Claim:
-        """Own the directory, for the processes that inherit it. If it had no owner, what a killed JobManager had begun to write is removed, except
-        of jobs that the next one goes on with: it does so itself, and counts on from their ids."""
+        """Locks the directory for this process and the children that inherit the lock. Raises ``ExternalError``.
+
+        If no process held it, unfinished checkpoints of a killed JobManager are deleted, except of jobs that the next one goes on with: that
+        deletes them itself, and continues from their ids.
+        """
         is_ours = not configuration.is_set(HighAvailabilityOptions.TYPE)
         try:
             with if_dead(self.directory) as is_dead:
@@ -108,8 +111,10 @@ class ClusterFiles:
             ) from None
 
     def checkpoint_definitions(self, configuration: Configuration) -> list[str]:
-        """The default for ``execution.checkpointing.dir`` as a definition for the JobManager; none where the configuration says where
-        checkpoints go, or where TaskManagers of other machines may come, which do not have this disk."""
+        """Returns the default of ``execution.checkpointing.dir`` as a definition for the JobManager.
+
+        Empty when the configuration sets it, or when TaskManagers of other machines, which do not have this disk, may register.
+        """
         options = CheckpointingOptions
         is_said = configuration.is_set(options.DIRECTORY) or configuration.get(options.STORAGE) is not None
         if is_said or not is_loopback(configuration.get(JobManagerOptions.BIND_HOST)):
@@ -117,21 +122,22 @@ class ClusterFiles:
         return [f"{options.DIRECTORY.key}={self.checkpoints}"]
 
     def high_availability_definitions(self, configuration: Configuration) -> list[str]:
-        """The default for ``high-availability.type``: jobs are kept beside their checkpoints. None where the configuration says something."""
+        """Returns the default of ``high-availability.type``, which stores jobs next to their checkpoints; empty when it is set."""
         options = HighAvailabilityOptions
         if configuration.is_set(options.TYPE) or not self.checkpoint_definitions(configuration):
             return []
         return [f"{options.TYPE.key}=filesystem", f"{options.STORAGE_DIR.key}={self.directory / JOBS}"]
 
     def definitions(self, configuration: Configuration) -> list[str]:
-        """The defaults of a JobManager of ``tidegate cluster``: where the configuration says nothing, its jobs, its checkpoints and its
-        TaskManagers are at home here."""
+        """Returns the defaults of the JobManager of ``tidegate cluster`` for its jobs, checkpoints and TaskManagers, where nothing is configured."""
         own = (self.checkpoint_definitions, self.high_availability_definitions, self.worker_definitions)
         return [definition for definitions in own for definition in definitions(configuration)]
 
     def worker_definitions(self, configuration: Configuration) -> list[str]:
-        """The default for ``tidegate.resourcemanager.driver``: the JobManager starts TaskManagers when jobs lack slots. The files of what it starts on
-        this machine are beside those of the others, so that `tidegate cluster` finds and ends them."""
+        """Returns the default of ``tidegate.resourcemanager.driver``: the JobManager starts TaskManagers when jobs lack slots.
+
+        The files of TaskManagers that it starts on this machine are next to those of the others, so that `tidegate cluster` finds and stops them.
+        """
         driver = ResourceManagerOptions.DRIVER
         is_own = not configuration.is_set(driver)
         if not is_own and configuration.get(driver) not in _STARTS_HERE:
@@ -141,14 +147,14 @@ class ClusterFiles:
         return [f"{driver.key}=process", *found] if is_own else found
 
     def forget_jobs(self) -> bool:
-        """The next JobManager starts with none. Whether there were any."""
+        """Deletes the stored jobs, so that the next JobManager starts with none; returns whether there were any."""
         jobs = self.directory / JOBS
         had_any = any(jobs.glob("*/execution-plans/*"))
         shutil.rmtree(jobs, ignore_errors=True)
         return had_any
 
     def where_checkpoints_go(self, configuration: Configuration) -> str:
-        """For a person; empty: nowhere but into the JobManager's memory."""
+        """Returns the directory of checkpoints, for humans; empty when they stay in the JobManager's memory."""
         if self.checkpoint_definitions(configuration):
             return str(self.checkpoints)
         if configuration.get(CheckpointingOptions.STORAGE) is CheckpointStorageKind.JOBMANAGER:
@@ -158,13 +164,15 @@ class ClusterFiles:
     # ---- processes ---------------------------------------------------------------------------------------------------
 
     def running(self) -> dict[str, int]:
-        """Pids by name of the processes that are alive."""
+        """Returns the pids of running processes by name."""
         found = {path.stem: read_pid_file(path) for path in sorted(self.pids.glob("*manager*.pid"))}
         return {name: pid for name, pid in found.items() if pid is not None}
 
     def lost(self, forget_after_s: float) -> dict[str, float]:
-        """When those that are dead said their last word, in seconds of the epoch, by name. TaskManagers that have been silent for longer
-        than ``forget_after_s`` are not known any longer."""
+        """Returns when each dead process last wrote, in seconds of the epoch, by name.
+
+        TaskManagers that have been silent for longer than ``forget_after_s`` are forgotten.
+        """
         running, found = self.running(), {}
         for name in self.known():
             if name not in running:
@@ -177,7 +185,7 @@ class ClusterFiles:
         return found
 
     def note_by_hand(self, host: str = "", ports: Mapping[str, int] | None = None) -> None:
-        """Notes this process as a JobManager that was started by hand; with ``ports``, where it listens. It is forgotten when it ends."""
+        """Notes this process as a JobManager that was started by hand, with ``ports`` its address; the note is removed after its end."""
         place = self.directory / BY_HAND / f"{JOB_MANAGER}-{os.getpid()}.pid"
         with contextlib.suppress(OSError):  # the note is for `cluster status` alone
             if ports:
@@ -185,7 +193,7 @@ class ClusterFiles:
             write_pid_file(place)
 
     def by_hand(self) -> list[ByHand]:
-        """JobManagers that were started by hand and are alive. Notes of others are removed."""
+        """Returns running JobManagers that were started by hand; removes the notes of others."""
         found = []
         for place in sorted((self.directory / BY_HAND).glob(f"{JOB_MANAGER}-*.pid")):
             if (pid := read_pid_file(place)) is not None:
@@ -204,7 +212,7 @@ class ClusterFiles:
         return sorted(path.stem for path in self.pids.glob("*manager*.pid"))
 
     def forget(self) -> None:
-        """Removes the files of the processes, none of which runs now."""
+        """Removes the files of the processes, none of which is running."""
         for name in self.known():
             (self.pids / f"{name}.pid").unlink(missing_ok=True)
         self._ports.unlink(missing_ok=True)
@@ -216,7 +224,7 @@ class ClusterFiles:
                 directory.rmdir()
 
     def withdraw(self) -> None:
-        """Removes what a start that failed has left, none of whose processes runs now: all but the logs, which say why, and what was there before it."""
+        """Removes what a failed start has left, except the logs and what was there before. None of its processes is running."""
         self.forget()
         if not any((self.directory / JOBS).glob("*/execution-plans/*")):
             self.forget_jobs()
@@ -230,7 +238,7 @@ class ClusterFiles:
         return f"{ports['host']}:{ports['rpc_port']}" if ports else None
 
     def ports(self) -> JsonObject:
-        """``host``, ``rpc_port`` and ``rest_port`` of that JobManager; empty when there was none."""
+        """Returns ``host``, ``rpc_port`` and ``rest_port`` of the JobManager that was started last; empty when there was none."""
         return _ports_in(self._ports)
 
     @property
@@ -247,7 +255,7 @@ def _ports_in(path: Path) -> JsonObject:
 
 
 def _modified_s(path: Path) -> float:
-    """0 of a file that is not there."""
+    """Returns when a file was last modified; 0 when it does not exist."""
     try:
         return path.stat().st_mtime
     except OSError:
@@ -255,13 +263,15 @@ def _modified_s(path: Path) -> float:
 
 
 def clusters_of(home: Path) -> Path:
-    """The directory with a directory for each cluster."""
+    """Returns the directory that contains a directory for each cluster."""
     return home.expanduser().absolute() / "clusters"
 
 
 def remove_unfinished(checkpoints: Path, but: Collection[str] = ()) -> None:
-    """Removes the directories of checkpoints that were never completed, and those of jobs that hold nothing then. No
-    process uses them. Files in ``shared`` stay: a job that was restored from one of these elsewhere may use them."""
+    """Deletes directories of checkpoints that were never completed, and empty directories of jobs. No process may use them.
+
+    Files in ``shared`` stay: a job that was restored from one of these elsewhere may use them. ``but``: jobs that are skipped.
+    """
     for job in checkpoints.glob("*"):
         if _JOB.fullmatch(job.name) and job.name not in but:
             for numbered in job.glob("chk-*"):

@@ -1,10 +1,10 @@
-"""How the words of a command line are read where click alone would read them otherwise.
+"""Parses options as Flink's command line does, where click alone would parse them differently.
 
     tidegate run -p 3 --fromSavepoint /s job.py --input x
                  └──── options ────────┘ └─ the program and its own arguments
 
-Flink's command line takes a long option behind one dash, too (`-parallelism 3`), and spells it in one word (`--allowNonRestoredState`); so do these commands.
-What stands before the program and begins with a dash is an option of the command, or else a mistake: Flink takes `--paralellism` for the name of a file.
+Flink's command line also takes a long option after one dash (`-parallelism 3`), and spells it in one word (`--allowNonRestoredState`); so do these
+commands. A word before the program that begins with a dash must be an option of the command: Flink takes `--paralellism` for the name of a file.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 _CAPITAL = re.compile("[A-Z]")
 _WORD = re.compile("-[A-Za-z][A-Za-z-]{3,}")
-"""A long option behind one dash; shorter ones are letters, with a value behind them."""
+"""A long option after one dash; shorter ones are letters, followed by a value."""
 _CLOSE = 0.8
-"""A ratio of difflib, from 0 to 1: as close as one wrong or missing letter in a word of five. Chosen."""
+"""The least ratio of difflib, from 0 to 1, for a suggestion: one wrong or missing letter in a word of five. Chosen."""
 _JOB_ID = re.compile("[0-9a-fA-F]{32}")
 
 _PYTHON, _GENERAL = "Python", "Cluster and configuration"
@@ -36,11 +36,11 @@ OF_JAVA = {
     ("-z", "--zookeeperNamespace"): "names the cluster in ZooKeeper; set it with -D high-availability.cluster-id=NAME",
     ("-yid", "--yarnapplicationId"): "names a session of YARN; give the address of its JobManager with -m",
 }  # fmt: skip
-"""Options of Flink 2.3's command line (`flink run --help` and so on) that mean nothing here, each with what to do in its place."""
+"""Options of Flink 2.3's command line (`flink run --help` and so on) that mean nothing here, each with what to do instead."""
 
 
 class JobIdType(click.types.StringParamType):
-    """The id of a job: 32 hexadecimal digits. Anything else is refused before the command does anything, in Flink's words."""
+    """A parameter type for job ids: 32 hexadecimal digits. Anything else is refused with Flink's message before the command does anything."""
 
     name = "job id"
 
@@ -61,7 +61,7 @@ class JobIdType(click.types.StringParamType):
 
 
 class SnapshotPathType(click.types.StringParamType):
-    """The path of a savepoint or checkpoint, local or a URI."""
+    """A parameter type for the path of a savepoint or checkpoint, local or a URI."""
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from tidegate.cli.completion import snapshots
@@ -77,7 +77,7 @@ class FlinkCommand(click.Command):
     """A command that takes options as Flink's command line does."""
 
     names_program: frozenset[str] = frozenset()
-    """Options that name the program: behind one of them, what is no option of the command is the program's."""
+    """Options that name the program: after one of them, an option that the command does not have is the program's."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         takes_value = {
@@ -94,7 +94,7 @@ class FlinkCommand(click.Command):
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """In groups: what is special to the command, what a program brings with it, and what all have."""
+        """Writes the options in groups: those of the command, those for Python programs, and those that all commands have."""
         groups: dict[str, list[tuple[str, str]]] = {"Options": [], _PYTHON: [], _GENERAL: []}
         for option in self.get_params(ctx):
             record = option.get_help_record(ctx)
@@ -107,7 +107,7 @@ class FlinkCommand(click.Command):
 
 
 class ProgramCommand(FlinkCommand):
-    """A command with the file of a program among its arguments, behind which everything is the program's own."""
+    """A command with the file of a program among its arguments; all words after it are the program's own."""
 
     allow_interspersed_args = False
     names_program = frozenset({"-py", "--python", "-pym", "--pyModule", "--job"})
@@ -136,10 +136,11 @@ def _group_of(option: click.Parameter) -> str:
 def respelled(
     args: Sequence[str], takes_value: Mapping[str, bool], names_program: Collection[str] = (), *, is_mixed: bool = True
 ) -> list[str]:
-    """Returns the words with each option spelled as it is declared, and `--` before the program's own options. ``takes_value``: the options that are declared,
-    and whether the next word is the value of one. ``is_mixed``: options may stand behind arguments.
+    """Returns the words with each option spelled as it is declared, and `--` before the program's own options.
 
-    Raises ``click.UsageError`` for an option that is none, with the nearest."""
+    ``takes_value``: the declared options, and whether the next word is the value of one. ``is_mixed``: options may follow arguments.
+    Raises ``click.UsageError`` for an unknown option, with the nearest.
+    """
     words: list[str] = []
     is_named = False
     at = 0
@@ -164,7 +165,7 @@ def respelled(
 
 
 def _declared(word: str, takes_value: Mapping[str, bool]) -> str | None:
-    """Returns an option, with its value if it has one behind `=`, as it is declared; ``None`` when there is none like it."""
+    """Returns an option as it is declared, with its value if it has one after `=`; ``None`` when there is none like it."""
     name, equals, value = word.partition("=")
     kebab = _CAPITAL.sub(lambda found: f"-{found[0].lower()}", name)
     for spelled in (name, kebab, f"-{name}", f"-{kebab}"):
@@ -178,7 +179,7 @@ def _declared(word: str, takes_value: Mapping[str, bool]) -> str | None:
 
 
 def _needs_next(option: str, takes_value: Mapping[str, bool]) -> bool:
-    """Whether the value of a declared option is the next word."""
+    """Tells whether the value of a declared option is the next word."""
     if option in takes_value:
         return takes_value[option]
     is_letters = not option.startswith("--") and "=" not in option and not takes_value.get(option[:2], False)

@@ -1,8 +1,8 @@
-"""Completion of the command line by the Tab key, for bash, zsh and fish: commands, options, keys of `-D`, ids of jobs, and paths of savepoints.
+"""Shell completion for bash, zsh and fish: commands, options, keys of `-D`, ids of jobs, and paths of savepoints.
 
     tidegate completion install ─▶ a script that the shell loads ─▶ Tab ─▶ `tidegate` with _TIDEGATE_COMPLETE ─▶ words
 
-A Tab must answer within a moment and must not write on the terminal: a cluster that does not answer in ``_PATIENCE_S`` has no jobs.
+Completion must be fast and must not write on the terminal: a cluster that does not answer in ``_PATIENCE_S`` counts as one without jobs.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from click.shell_completion import CompletionItem
 
 SHELLS = ("bash", "zsh", "fish")
 _PATIENCE_S = 2.0
-"""Chosen, not measured: a person at a terminal waits so long for a Tab."""
+"""How long to wait for the cluster, in seconds. Chosen, not measured: a person waits so long for a completion."""
 _VARIABLE = "_TIDEGATE_COMPLETE"
 _LATEST = 20
-"""Savepoints and checkpoints that are offered: a screen of them. Chosen."""
+"""How many savepoints and checkpoints are offered: a screen of them. Chosen."""
 
 
 def jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Returns the ids of jobs that begin so, each with its name and state."""
+    """Returns the ids of jobs with this prefix, each with its name and state."""
     from tidegate.cli.options import address_definitions, client_of, load_configuration
     from tidegate.model.errors import TidegateError
 
@@ -42,8 +42,10 @@ def jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Co
 
 
 def snapshots(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Returns the paths of savepoints and checkpoints that begin so, newest first: those below the configured directories and those of the cluster of this
-    machine; where none of them does, the shell completes paths of files."""
+    """Returns the paths of savepoints and checkpoints with this prefix, newest first.
+
+    They are searched below the configured directories and in clusters of this machine; if none matches, the shell completes file names.
+    """
     from tidegate.aio.homes import home_of
     from tidegate.cli.cluster_files import CHECKPOINTS, clusters_of
     from tidegate.cli.options import load_configuration
@@ -63,7 +65,7 @@ def snapshots(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 
 
 def newest(places: Iterable[Path]) -> list[str]:
-    """Returns the directories of complete savepoints and checkpoints directly below these and below those of their jobs, the newest first."""
+    """Returns the directories of complete savepoints and checkpoints directly below these directories or one level deeper, newest first."""
     found = {path.parent: path.stat().st_mtime for place in places for path in _metadata_in(place)}
     return [str(path) for path in sorted(found, key=lambda path: -found[path])][:_LATEST]
 
@@ -76,7 +78,7 @@ def _metadata_in(place: Path) -> Iterator[Path]:
 
 
 def script(shell: str, command: click.Command) -> str:
-    """Returns what makes the shell complete `tidegate`."""
+    """Returns the script that makes the shell complete `tidegate`."""
     from click.shell_completion import get_completion_class
 
     made = get_completion_class(shell)
@@ -88,7 +90,7 @@ def script(shell: str, command: click.Command) -> str:
 
 
 def install(shell: str, command: click.Command, home: Path) -> list[Path]:
-    """Writes the script, and for bash and zsh the line that loads it, once. Returns the files that it has written. Raises ``OSError``."""
+    """Writes the script, and for bash and zsh the line that loads it, once. Returns the written files. Raises ``OSError``."""
     place = _place_of(shell, home)
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(script(shell, command), encoding="utf-8")
@@ -105,7 +107,7 @@ def install(shell: str, command: click.Command, home: Path) -> list[Path]:
 
 
 def shell_of_user() -> str | None:
-    """Returns the user's login shell, by the variable SHELL, where it is one of ``SHELLS``."""
+    """Returns the user's login shell by the variable SHELL; ``None`` if it is not one of ``SHELLS``."""
     name = Path(os.environ.get("SHELL", "")).name
     return name if name in SHELLS else None
 

@@ -1,5 +1,6 @@
-"""How errors reach a user: one line `error: what, where, what to do` on stderr, an exit code, and never a traceback
-(`--verbose` shows it). Exit codes: 0 done, 1 failed, 2 misuse. A command may have others for its own errors."""
+"""Reports errors to the user: one line `error: what, where, what to do` on stderr, an exit code, and never a traceback
+(`--verbose` shows it). Exit codes: 0 success, 1 failure, 2 misuse. A command may have others for its own errors.
+"""
 
 from __future__ import annotations
 
@@ -15,23 +16,25 @@ from tidegate.model.errors import ErrorInfo, TidegateError
 from tidegate.model.masking import SECRETS
 
 FAILED = 1
-"""Exit code of what went wrong, as Flink's command line has it."""
+"""The exit code of a failure, as in Flink's command line."""
 MISUSE = 2
-"""Exit code of wrong use, which click and shells have, too."""
+"""The exit code of wrong use, as in click and shells."""
 _MISUSE_CODES = ("misuse", "configuration")
 _DETAIL_LINES = 8
-"""The innermost frames of a traceback; the whole one is in the log."""
+"""How many of the innermost lines of a traceback are shown; the whole one is in the log."""
 
 
 class ProgramFailed(TidegateError):
-    """The user's program raised; `details` is its traceback. A user error that carries its own code to the shell."""
+    """The user's program raised an exception; `details` is its traceback."""
 
     code, domain = "program", "user"
 
 
 def reporting(command: Callable[..., object]) -> Callable[..., object]:
-    """Wraps a command so that its errors are reported as this module says. The wrapper takes `verbose` itself. If the
-    command has an attribute `failed_with`, that is its exit code for all errors."""
+    """Wraps a command so that its errors are reported as this module says. The wrapper takes the option `verbose` itself.
+
+    If the command has an attribute `failed_with`, that is its exit code for all errors.
+    """
 
     @click.option("-v", "--verbose", is_flag=True, help="Show the details of errors.")
     @functools.wraps(command)
@@ -59,7 +62,7 @@ def reporting(command: Callable[..., object]) -> Callable[..., object]:
 
 
 def fail(error: TidegateError, verbose: bool, exit_code: int | None = None) -> NoReturn:
-    """Tell one error and leave."""
+    """Reports one error and exits."""
     click.echo(SECRETS.masked(f"error: {error.message}"), err=True)
     if verbose:
         if error.details:
@@ -69,7 +72,7 @@ def fail(error: TidegateError, verbose: bool, exit_code: int | None = None) -> N
 
 
 def cause_in_a_few_lines(failure: ErrorInfo) -> str:
-    """Why a job failed: the message, its place, and the end of the user's traceback."""
+    """Describes why a job failed: the message, its place, and the end of the user's traceback."""
     place = f" in {failure.origin}" if failure.origin and failure.origin not in failure.message else ""
     lines = [f"{failure.message}{place}"]
     details = [line for line in failure.details.rstrip().splitlines() if line.strip()]

@@ -1,4 +1,4 @@
-"""The executor that `tidegate run` puts under a program: it submits to a cluster and waits, or not."""
+"""The executor that `tidegate run` installs for a program: it submits jobs to a cluster and waits for them, or not."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.wire.accumulators import accumulators_from_pb
 
 SNAPSHOT_LIMIT_S = 600.0
-"""Flink's default of ``execution.checkpointing.timeout``."""
+"""How long to wait for a snapshot, in seconds: Flink's default of ``execution.checkpointing.timeout``."""
 
 
 class JobCanceled(UserError):
@@ -49,7 +49,7 @@ class SubmittedJob:
         self._graph = graph
         self.name = graph.name
         self.last_status: pb.JobStatus | None = None
-        """What ``wait`` saw last."""
+        """The last status that ``wait`` saw."""
 
     @property
     def job_id(self) -> JobId:
@@ -62,7 +62,7 @@ class SubmittedJob:
         self._client.cancel(self._job_id)
 
     def told_when_left(self) -> str:
-        """Returns what a user reads who stops waiting: where the job is, and how to reach it."""
+        """Returns the message for a user who stops waiting: where the job is, and how to reach it."""
         address = self._client.address
         return (
             f"Job {self._job_id} goes on at {address}. `tidegate list -m {address}` shows it, "
@@ -73,11 +73,11 @@ class SubmittedJob:
         return _accumulators(self._client.status(self._job_id))
 
     def savepoint(self, directory: str) -> str:
-        """The path of a finished one."""
+        """Takes a savepoint; returns its path when it is complete."""
         return self._client.savepoint(self._job_id, absolute(directory) if directory else "", SNAPSHOT_LIMIT_S).path
 
     def stop_with_savepoint(self, directory: str, drain: bool) -> str:
-        """Stops the job with a savepoint, with which it is FINISHED, and returns the savepoint's path."""
+        """Stops the job with a savepoint; returns its path when the job has FINISHED."""
         place = absolute(directory) if directory else ""
         return self._client.stop(self._job_id, place, drain, SNAPSHOT_LIMIT_S).path
 
@@ -85,7 +85,7 @@ class SubmittedJob:
         return self._client.transport.secure(connection)
 
     def result_address(self, vertex_id: VertexId) -> str | None:
-        """Where a collecting sink listens; ``None``: the job has FINISHED. Waits while it is being started, under whichever JobManager."""
+        """Returns where a collecting sink listens, once it does; ``None``: the job has FINISHED. Works across JobManagers."""
         with closing(self._client.watch_beyond(self._job_id)) as statuses:
             for status in statuses:
                 if JobState(status.state).is_terminal:
@@ -97,25 +97,27 @@ class SubmittedJob:
         raise ExternalError(f"the JobManager at {self._client.address} ended before job {self._job_id} did")
 
     def statuses(self) -> Iterator[pb.JobStatus]:
-        """Yields its status now and after each change until it is over, by a connection of its own. Raises ``Unreachable`` when the cluster has ended."""
+        """Yields the status now and after each change until the job is over, over a connection of its own. Raises ``Unreachable`` when the
+        cluster has ended.
+        """
         with self._client.another() as client, closing(client.watch_beyond(self._job_id)) as found:
             yield from found
 
     def display(self) -> JobDisplay:
-        """Returns its view for a notebook."""
+        """Returns a view of the job for a notebook."""
         return JobDisplay(self._graph, self._page)
 
     def show_live(self) -> None:
-        """Shows it in a notebook, until it is over."""
+        """Shows the job in a notebook, until it is over."""
         show_live(self, self.display())
 
     def _page(self) -> str:
-        """The address of its page; empty where the JobManager serves none."""
+        """Returns the address of the job's page; empty when the JobManager serves none."""
         url = self._client.page_url()
         return f"{url}/#/jobs/{self._job_id}" if url else ""
 
     def wait(self, progress: Progress | JobDisplay | None = None) -> JobExecutionResult:
-        """Until the job is over, under whichever JobManager. Raises its error when it did not finish."""
+        """Waits until the job is over, also across JobManagers. Raises its error when it did not finish."""
         with closing(self._client.watch_beyond(self._job_id)) as statuses:
             for status in statuses:
                 self.last_status = status
@@ -141,7 +143,7 @@ def _accumulators(status: pb.JobStatus) -> dict[str, UserAccumulator]:
 
 
 class ClusterExecutor:
-    """Submits to one JobManager. `submitted` counts the jobs that the program made."""
+    """Submits jobs to one JobManager. `submitted`: how many jobs the program has submitted."""
 
     def __init__(
         self,
@@ -153,8 +155,11 @@ class ClusterExecutor:
         submitted_file: Path | None = None,
         names_async: bool = True,
     ) -> None:
-        """`job_id`: that the job is to have. `submitted_file`: gets the id of each submitted job, a line each. `names_async`: whether the id of a job that
-        the program does not wait for is printed, as ``flink run`` does (Flink: ``StreamContextEnvironment.executeAsync``)."""
+        """Creates an executor.
+
+        `job_id`: the id that the job gets. `submitted_file`: gets the id of each submitted job, a line each. `names_async`: whether the id of a
+        job that the program does not wait for is printed, as ``flink run`` does (Flink: ``StreamContextEnvironment.executeAsync``).
+        """
         self._client = client
         self._restore_path = restore_path
         self._allow_non_restored_state = allow_non_restored_state
@@ -165,8 +170,11 @@ class ClusterExecutor:
         self.submitted = 0
 
     def execute(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> JobExecutionResult:
-        """Submit, and wait unless detached. Ctrl-C and SIGTERM end the waiting and leave the job running, as Flink's command line does,
-        unless ``execution.shutdown-on-attached-exit`` is set: then they cancel it."""
+        """Submits a job, and waits for it unless detached.
+
+        Ctrl-C and SIGTERM end the wait and leave the job running, as in Flink's command line, unless ``execution.shutdown-on-attached-exit``
+        is set: then they cancel it.
+        """
         submission = self._make_submission(graph)
         job = self._submit(submission, blobs)
         _tell_submitted(job)
@@ -208,7 +216,7 @@ def _tell_submitted(job: SubmittedJob) -> None:
 
 
 def tell_accumulators(result: JobExecutionResult) -> None:
-    """As Flink's CLI does, when there are any."""
+    """Prints the accumulators of a job, if it has any, as Flink's CLI does."""
     if result.accumulators:
         click.echo("Accumulator Results:")
     for name, accumulator in result.accumulators.items():
@@ -216,15 +224,17 @@ def tell_accumulators(result: JobExecutionResult) -> None:
 
 
 def tell_late_records(status: pb.JobStatus | None) -> None:
-    """Prints a line for each operator that dropped late records, which the results lack."""
+    """Prints a warning for each operator that dropped late records, which the results lack."""
     for late in status.late_records if status is not None else ():
         sys.stdout.flush()
         click.echo(f"warning: {LateRecords(late.operator, late.dropped, late.dropped_before)}", err=True)
 
 
 def wait_attached(job: SubmittedJob, submission: SubmittedGraph, *, cancels: bool = True) -> JobExecutionResult:
-    """Wait with a progress line. Ctrl-C or SIGTERM ends the waiting (``KeyboardInterrupt``); if it ``cancels``, the job is cancelled first
-    and its end waited for, and a second one leaves at once."""
+    """Waits for a job with a progress line. Ctrl-C or SIGTERM ends the wait (``KeyboardInterrupt``).
+
+    If it ``cancels``, they cancel the job and wait for its end first; a second one ends the wait at once.
+    """
     sources = {vertex.vertex_id for vertex in submission.graph.vertices if vertex.is_source}
     shown = Progress(sources) if kernel_shell() is None else job.display()
     previous = signal.signal(signal.SIGTERM, signal.default_int_handler)

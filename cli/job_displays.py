@@ -1,4 +1,4 @@
-"""Jobs in a notebook: the view of one that runs, and the jobs of a cell that is run again.
+"""Jobs in a notebook: the live view of a running job, and the jobs of a cell that is run again.
 
 env.execute()            a view instead of the lines of `Progress`, replaced while the cell waits
 client (JobClient)       a view that a thread keeps up to date until the job is over
@@ -28,7 +28,7 @@ from tidegate.pb import jobmanager_pb2 as pb
 
 
 class RunningJob(Protocol):
-    """A job that was submitted, as a view and a cell see it."""
+    """A submitted job, as a view and a cell see it."""
 
     @property
     def job_id(self) -> JobId:
@@ -41,17 +41,17 @@ class RunningJob(Protocol):
         """Cancels the job."""
 
     def wait(self) -> object:
-        """Returns when the job is over. Raises its error when it did not finish."""
+        """Waits until the job is over. Raises its error when it did not finish."""
 
     def statuses(self) -> Iterator[pb.JobStatus]:
-        """Yields its status now and after each change until it is over."""
+        """Yields the status now and after each change until the job is over."""
 
 
 Job = TypeVar("Job", bound=RunningJob)
 
 
 class JobDisplay:
-    """The view of one job. It takes the place of `Progress` in a notebook, and is fed with statuses likewise."""
+    """The view of one job in a notebook, in place of `Progress`; it is updated with statuses likewise."""
 
     def __init__(self, graph: JobGraph, page: Callable[[], str], display: LiveDisplay | None = None) -> None:
         self._edges = [DrawnEdge(edge.source, edge.target, edge.partitioner.value) for edge in graph.edges]
@@ -84,7 +84,7 @@ class JobDisplay:
 
 
 def show_live(job: RunningJob, display: JobDisplay) -> None:
-    """Shows a job, and keeps what is shown up to date until it is over."""
+    """Shows a job, and updates the view until the job is over."""
 
     def follow(statuses: Iterator[pb.JobStatus]) -> None:
         with suppress(TidegateError):  # its cluster has ended: the view stays as it is
@@ -100,14 +100,14 @@ def show_live(job: RunningJob, display: JobDisplay) -> None:
 
 
 class JobsOfCells:
-    """The jobs that cells have left running. ``shell``: the IPython shell of this process, ``None``: it is no notebook."""
+    """The jobs that notebook cells have left running. ``shell``: returns the IPython shell of this process; ``None``: it is no notebook."""
 
     def __init__(self, shell: Callable[[], Any | None] = kernel_shell) -> None:
         self._shell = shell
         self._runs: dict[str, tuple[str, list[RunningJob]]] = {}
 
     def replacing(self, submit: Callable[[], Job]) -> Job:
-        """Submits a job that goes on when its cell ends, in the place of those that an earlier run of the cell has left running."""
+        """Submits a job that outlives its cell, after cancelling jobs that an earlier run of the cell has left running."""
         self._cancel_replaced()
         job = submit()
         self._add(job)
@@ -137,7 +137,9 @@ class JobsOfCells:
             self._runs[cell_id] = (run, [*(jobs if known == run else []), job])
 
     def _cell(self) -> tuple[str, str] | None:
-        """The id of the cell that runs, and of this run of it. Frontends give a cell's id with the request (``cellId``: Jupyter, VS Code)."""
+        """Returns the id of the running cell, and that of this run of it. Frontends send a cell's id with the request (``cellId``: Jupyter, VS
+        Code).
+        """
         shell = self._shell()
         if shell is None:
             return None

@@ -1,4 +1,4 @@
-"""`--json`: what a command lists or shows, for programs. Keys are those of Flink's REST API where it has them; what is not known is null."""
+"""`--json`: the output of a command for programs. Keys are those of Flink's REST API where it has them; unknown values are null."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ DOCUMENT = "One JSON object."
 
 
 def json_option(text: str) -> Callable[[Command], Command]:
-    """`--json`: the parameter `as_json`. ``text``: ``LINES`` or ``DOCUMENT``."""
+    """Adds `--json`: the parameter `as_json`. ``text``: its help, ``LINES`` or ``DOCUMENT``."""
     return click.option("--json", "as_json", is_flag=True, help=text)
 
 
 def print_json(*found: JsonObject) -> None:
-    """Each on a line of its own."""
+    """Prints each object on a line of its own."""
     print_all_json(found)
 
 
 def print_all_json(found: Iterable[JsonObject]) -> None:
-    """Each on a line of its own, as soon as it is there."""
+    """Prints each object on a line of its own, as soon as it is there."""
     for one in found:
         click.echo(json.dumps(one, ensure_ascii=False))

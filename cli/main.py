@@ -30,11 +30,11 @@ SECTIONS = {
     "Clusters": ("cluster", "jobmanager", "taskmanager", "historyserver", "ha", "security", "package"),
     "Tools": ("fault", "completion"),
 }
-"""Commands in the order in which `tidegate --help` shows them."""
+"""The commands in the order in which `tidegate --help` shows them."""
 
 
 class _Main(click.Group):
-    """All commands, in sections."""
+    """The group of all commands, shown in sections."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         longest = max(map(len, self.commands))

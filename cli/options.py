@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they mean for the configuration."""
+"""Options that several commands share, and the configuration that follows from them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ RPC_ADDRESS = "jobmanager.rpc.address"
 RPC_PORT = "jobmanager.rpc.port"
 
 Command = TypeVar("Command", bound="Callable[..., object] | click.Command")
-"""What an option is added to; it stays what it is."""
+"""What an option is added to; decorators return the same type."""
 
 
 def configuration_options(command: Command) -> Command:
-    """`--config` and `-D`: the parameters `config` and `definitions`."""
+    """Adds `--config` and `-D`: the parameters `config` and `definitions`."""
     command = click.option(
         "-D",
         "definitions",
@@ -44,7 +44,7 @@ def configuration_options(command: Command) -> Command:
 
 
 def _keys(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Returns the keys of options that begin so, each with `=`."""
+    """Returns the option keys with this prefix, each with `=`."""
     from click.shell_completion import CompletionItem
 
     from tidegate.model.options import declared
@@ -55,7 +55,7 @@ def _keys(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[C
 def _with_handed_over(
     context: click.Context, parameter: click.Parameter, definitions: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Those of the command line, behind those of the process that started this one."""
+    """Returns the definitions of the parent process followed by those of the command line; warns about secrets in the latter."""
     from tidegate.aio.settings import handed_over, variable_of
     from tidegate.model.masking import is_sensitive
 
@@ -71,7 +71,7 @@ def _with_handed_over(
 
 
 def job_manager_option(command: Command) -> Command:
-    """`--jobmanager`: the parameter `job_manager`."""
+    """Adds `--jobmanager`: the parameter `job_manager`."""
     return click.option(
         "-m",
         "--jobmanager",
@@ -82,7 +82,7 @@ def job_manager_option(command: Command) -> Command:
 
 
 def timeout_option(default_s: float, text: str, least: click.FloatRange) -> Callable[[Command], Command]:
-    """`--timeout`: the parameter `timeout_s`."""
+    """Adds `--timeout`: the parameter `timeout_s`."""
     return click.option(
         "--timeout", "timeout_s", type=least, default=default_s, show_default=True, metavar="SECONDS", help=text
     )
@@ -92,7 +92,7 @@ Options = TypeVar("Options")
 
 
 def taking(kind: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
-    """The command takes what click has parsed as one value of ``kind``: a dataclass whose fields are called as the parameters are."""
+    """Passes the parsed parameters to the command as one value of ``kind``, a dataclass with fields of the same names."""
 
     def gathering(command: Callable[[Options], None]) -> Callable[..., None]:
         @functools.wraps(command)
@@ -105,14 +105,14 @@ def taking(kind: type[Options]) -> Callable[[Callable[[Options], None]], Callabl
 
 
 def load_configuration(config: Path | None, definitions: Sequence[str], *forced: str) -> Configuration:
-    """The layers of this command; `forced` are definitions that follow from other options. Raises `ConfigurationError`."""
+    """Loads the configuration of this command. `forced`: definitions that follow from other options. Raises `ConfigurationError`."""
     from tidegate.aio.settings import load_settings
 
     return load_settings(config, [*definitions, *forced])
 
 
 def address_definitions(job_manager: str | None) -> list[str]:
-    """`--jobmanager` as definitions. Raises `Misuse` for a text that is no address."""
+    """Returns `--jobmanager` as definitions. Raises `Misuse` for a text that is no address."""
     if job_manager is None:
         return []
     host, colon, port = job_manager.rpartition(":")
@@ -122,7 +122,7 @@ def address_definitions(job_manager: str | None) -> list[str]:
 
 
 def leader_definitions(job_manager: str | None) -> list[str]:
-    """`--jobmanager` for a process that would otherwise ask the store of the cluster who leads: what the option says wins."""
+    """Returns `--jobmanager` as definitions for a process that would otherwise look up the leader in the cluster's store."""
     from tidegate.model.options import HighAvailabilityOptions, HighAvailabilityType
 
     if job_manager is None:
@@ -134,8 +134,10 @@ def leader_definitions(job_manager: str | None) -> list[str]:
 
 
 def address_of(configuration: Configuration, job_manager: str | None) -> str:
-    """Where the JobManager of a configuration is: what ``--jobmanager`` says, or else the one that ZooKeeper or the bucket names.
-    Raises ``Unreachable`` while there is no leader."""
+    """Returns the address of the JobManager: that of ``--jobmanager``, or else the leader that ZooKeeper or the bucket names.
+
+    Raises ``Unreachable`` while there is no leader.
+    """
     from tidegate.coordination.drivers import is_asked_for_leader
     from tidegate.model.options import JobManagerOptions
 
@@ -145,7 +147,7 @@ def address_of(configuration: Configuration, job_manager: str | None) -> str:
 
 
 def client_of(configuration: Configuration, job_manager: str | None) -> JobManagerClient:
-    """A client of the JobManager that leads, which goes on with the next one. Raises ``Unreachable`` while there is none."""
+    """Returns a client of the leading JobManager, which goes on with the next one. Raises ``Unreachable`` while there is none."""
     from tidegate.aio.admission import call_metadata
     from tidegate.aio.https import rest_scheme
     from tidegate.aio.signing import signing_of
@@ -167,7 +169,7 @@ def client_of(configuration: Configuration, job_manager: str | None) -> JobManag
 
 
 def client_at(configuration: Configuration, address: str) -> JobManagerClient:
-    """A client of the JobManager at an address, by the transport of the configuration."""
+    """Returns a client of the JobManager at an address, with the transport of the configuration."""
     from tidegate.aio.admission import call_metadata
     from tidegate.aio.https import rest_scheme
     from tidegate.aio.signing import signing_of

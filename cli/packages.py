@@ -1,9 +1,9 @@
-"""What is installed beside this package, as one archive that any interpreter of the same version can import from.
+"""Packs the installed packages into one archive from which any interpreter of the same version can import.
 
     site-packages ─┬─ distributions, file by file, as their installers noted them ─▶ archive ─▶ spark.archives ─▶ PYTHONPATH of executors
                    └─ left out: Spark's jars and programs, which executors have, and installers
 
-There is no interpreter in it and no path of this machine, other than in a virtual environment.
+It contains no interpreter and no path of this machine, unlike a virtual environment.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ from tidegate.wire.versions import VERSION
 
 OWN = "tidegate"
 LEFT_OUT = frozenset({OWN, "pip", "setuptools", "wheel"})
-"""Installers are not needed, and this package is taken as it is imported."""
+"""Packages that are not packed: installers, and this package, which is packed as it is imported."""
 _OF_SPARK = frozenset({"R", "bin", "data", "examples", "jars", "licenses", "python", "sbin"})
-"""Folders of PySpark's distribution that are the Spark which executors have. Its modules are wanted: the daemon takes none from Spark's zip files,
-which would cost each subtask some of its start."""
+"""Folders of PySpark's distribution that executors have already. Its modules are packed: the daemon does not import from Spark's zip files,
+which would slow the start of each subtask.
+"""
 _COMPRESSION = 1
 """The level of gzip: shared libraries become half as large, and a higher one takes ten times as long for a few percent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """What is in an archive."""
+    """The content of an archive."""
 
     names: tuple[str, ...]
     size_bytes: int
@@ -41,7 +42,7 @@ class Packed:
 
 
 def pack(target: Path, only: Collection[str], without: Collection[str]) -> Packed:
-    """Writes the archive. ``only``: these and what they require, else all; ``without``: not these. Raises ``Misuse``."""
+    """Writes the archive. ``only``: these packages and what they require, else all; ``without``: not these. Raises ``Misuse``."""
     if not target.name.endswith((".tar.gz", ".tgz")):
         raise Misuse(f"the archive must be a .tar.gz or a .tgz, as Spark unpacks it by its name, not {target.name}")
     chosen = _chosen(only, without)
@@ -63,7 +64,7 @@ def pack(target: Path, only: Collection[str], without: Collection[str]) -> Packe
 
 
 def _chosen(only: Collection[str], without: Collection[str]) -> dict[str, Distribution]:
-    """By name."""
+    """Returns the distributions to pack by name. Raises ``Misuse``."""
     installed = {folded(found.metadata["Name"]): found for found in distributions()}
     unknown = sorted(name for name in (*only, *without) if folded(name) not in installed)
     if unknown:
@@ -79,7 +80,7 @@ def _chosen(only: Collection[str], without: Collection[str]) -> dict[str, Distri
 
 
 def _required(installed: dict[str, Distribution], names: Iterable[str]) -> set[str]:
-    """These, and what they require and is installed, without extras: who wants an extra names its packages."""
+    """Returns these packages and the installed ones that they require, without extras."""
     found: set[str] = set()
     waiting = [folded(name) for name in names]
     while waiting:
@@ -92,7 +93,7 @@ def _required(installed: dict[str, Distribution], names: Iterable[str]) -> set[s
 
 
 def folded(name: str) -> str:
-    """As indexes compare names."""
+    """Normalizes a package name as indexes do."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -102,7 +103,7 @@ def _is_editable(found: Distribution) -> bool:
 
 
 def _files(found: Distribution) -> Iterator[tuple[Path, str]]:
-    """With their names in the archive. What lies outside, such as scripts, is for another directory."""
+    """Yields the files of a distribution with their names in the archive. Files outside of its directory, such as scripts, are left out."""
     for file in found.files or ():
         place = Path(str(file.locate()))
         is_sparks = file.parts[0] == "pyspark" and file.parts[1:2] and file.parts[1] in _OF_SPARK
@@ -111,7 +112,7 @@ def _files(found: Distribution) -> Iterator[tuple[Path, str]]:
 
 
 def _own_files() -> Iterator[tuple[Path, str]]:
-    """As they are imported, in a checkout as well, where folders are links."""
+    """Yields the files of this package as they are imported, also from a checkout, where folders are links."""
     root = Path(tidegate.__file__).parent
     waiting = [root]
     while waiting:

@@ -1,4 +1,4 @@
-"""The table of `tidegate run --profile`: what each vertex spent the time of its subtasks on."""
+"""The table of `tidegate run --profile`: on what each vertex spent the time of its subtasks."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.wire.task_metrics import PROFILE
 
 _LEAST_SHARE = 0.005
-"""Half a percent: less is noise of the sampling."""
+"""The least share that is shown, half a percent: less is noise of the sampling."""
 _WAITS = ("backpressured", "idle")
 
 
 def show_profile(status: pb.JobStatus, console: Console) -> None:
-    """The last attempt of each subtask counts. Kinds of work under half a percent everywhere are left out."""
+    """Prints the table. The last attempt of each subtask counts. Kinds of work below half a percent everywhere are left out."""
     shares = {vertex.name: _shares(vertex) for vertex in status.vertices}
     total = {
         kind: max(found.get(kind, 0.0) for found in shares.values()) for found in shares.values() for kind in found
@@ -35,7 +35,7 @@ def show_profile(status: pb.JobStatus, console: Console) -> None:
 
 
 def _shares(vertex: pb.VertexStatus) -> dict[str, float]:
-    """Kinds of work, the largest first."""
+    """Returns the share of each kind of work in a vertex's time, the largest first."""
     spent: defaultdict[str, float] = defaultdict(float)
     for subtask in vertex.subtasks:
         for name, ms in subtask.metrics.user.items():

@@ -1,4 +1,4 @@
-"""Runs a user's job file in this process, with an executor under it."""
+"""Runs a user's job file in this process, with an executor installed for it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 
 def run_program(path: Path, arguments: Sequence[str], executor: Executor, configuration: Mapping[str, str]) -> None:
-    """Run the file as `__main__`, or the compiled plan of tables that a `.json` file holds. Raises `Misuse` when it cannot be read,
-    `ProgramFailed` for what it raises itself; errors of ours and `SystemExit` go through."""
+    """Runs the file as `__main__`, or the compiled plan of tables in a `.json` file.
+
+    Raises `Misuse` when it cannot be read, `ProgramFailed` for exceptions of the program; `TidegateError`s and `SystemExit` pass through.
+    """
     from tidegate.datastream._graph.executor import installed
 
     check_readable(path)

@@ -1,5 +1,6 @@
-"""What an attached `run` shows while the job runs: one line that is rewritten on a terminal; elsewhere a line for each
-change of state and each tenth checkpoint."""
+"""The progress of an attached `run`: one line that is rewritten on a terminal; elsewhere a line for each
+change of state and each tenth checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -20,21 +21,21 @@ if TYPE_CHECKING:
     from rich.status import Status
 
 _RATE_WINDOW_S = 1.0
-"""Chosen, not measured: shorter, a rate flickers."""
+"""Over how many seconds a rate is measured. Chosen, not measured: with less, it flickers."""
 _OVER = frozenset({"FAILED", "CANCELED", "FINISHED"})
 
 
 class Rate:
-    """How many records a second are read, from counts of them."""
+    """Computes records per second from counts."""
 
     def __init__(self) -> None:
         self.per_second: float | None = None
-        """``None``: it is not known yet."""
+        """The rate; ``None`` while it is not known."""
         self._since = time.monotonic()
         self._counted = 0
 
     def measure(self, records: int) -> None:
-        """Takes the count of now."""
+        """Updates the rate with the current count."""
         now = time.monotonic()
         if records < self._counted:  # a restart: the counters began anew
             self._since, self._counted = now, records
@@ -44,7 +45,7 @@ class Rate:
 
 
 class Progress:
-    """Fed with statuses. `sources` are the ids of the vertices whose records are counted."""
+    """Shows statuses of a job. `sources`: the ids of the vertices whose records are counted."""
 
     def __init__(self, sources: Collection[str], console: Console | None = None) -> None:
         self._sources = sources
@@ -68,7 +69,7 @@ class Progress:
             self._live = None
 
     def show(self, status: pb.JobStatus) -> None:
-        """The newest status."""
+        """Shows the newest status."""
         self._rate.measure(records_of(status, self._sources))
         self._tell_restart(status)
         if self._live is not None:
@@ -80,7 +81,7 @@ class Progress:
             print(line, file=sys.stderr, flush=True)
 
     def _tell_restart(self, status: pb.JobStatus) -> None:
-        """Why the job starts again: lines that stay."""
+        """Prints why the job restarts, on lines that stay."""
         if status.state in _OVER:
             return
         for notice in self._notices.on_status(status.restarts, status.checkpoints_completed, failure_of(status)):
@@ -89,7 +90,7 @@ class Progress:
 
 
 def records_of(status: pb.JobStatus, sources: Collection[str]) -> int:
-    """Records that the sources have read so far."""
+    """Returns the number of records that the sources have read so far."""
     return sum(
         subtask.metrics.records_in
         for vertex in status.vertices
@@ -99,20 +100,20 @@ def records_of(status: pb.JobStatus, sources: Collection[str]) -> int:
 
 
 def failing_sinks(status: pb.JobStatus) -> list[str]:
-    """Names of the sinks whose commits do not succeed: readers see nothing new of them."""
+    """Returns the names of sinks whose commits fail, so that readers see nothing new of them."""
     subtasks = [subtask for vertex in status.vertices for subtask in vertex.subtasks]
     return sorted({name for subtask in subtasks for name in failing_commits(subtask.metrics)})
 
 
 def waiting_of(status: pb.JobStatus, now_ms: int) -> str:
-    """What the job waits for, such as `6 of 9 slots; 2 TaskManagers starting for 4 s`."""
+    """Describes what the job waits for, such as `6 of 9 slots; 2 TaskManagers starting for 4 s`."""
     if not status.HasField("starting_since_ms"):
         return status.waiting_for
     return f"{status.waiting_for} for {max(0, now_ms - status.starting_since_ms) // 1000} s"
 
 
 def line_of(status: pb.JobStatus, rate: float | None, coarse: bool = False) -> str:
-    """`RUNNING  1,234,567 records/s  checkpoint 12  1 restart`. `coarse`: only what changes seldom."""
+    """Returns a line such as `RUNNING  1,234,567 records/s  checkpoint 12  1 restart`. `coarse`: only what changes seldom."""
     parts = [f"{status.name}: {status.state}"]
     if status.waiting_for:
         parts.append(f"waiting for {status.waiting_for if coarse else waiting_of(status, time.time_ns() // 1_000_000)}")

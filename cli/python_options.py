@@ -1,4 +1,4 @@
-"""What a program brings with it, on the command line of ``run`` as in ``flink run``: they become Flink's ``python.*`` keys."""
+"""Options of ``run`` for the files and packages of a Python program, as in ``flink run``: they become Flink's ``python.*`` keys."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _OPTIONS = (
 
 @dataclass(frozen=True)
 class Brought:
-    """What these options gave; ``None``: not given."""
+    """The values of these options; ``None``: not given."""
 
     python_files: str | None
     requirements: str | None
@@ -43,7 +43,7 @@ class Brought:
     python: str | None
 
     def definitions(self) -> list[str]:
-        """``key=value``, with files by their absolute paths. What the job's functions import, its program imports too."""
+        """Returns ``key=value`` definitions, with absolute paths. Also puts the files on this process's module path, for the program."""
         paths = [Path(part).expanduser().absolute() for part in (self.python_files or "").split(",") if part]
         sys.path[:0] = [str(path.parent if path.suffix == ".py" else path) for path in paths]
         found = {
@@ -55,7 +55,7 @@ class Brought:
         return [f"{key}={text}" for key, text in found.items() if text]
 
     def program(self, job: Path | None, arguments: tuple[str, ...]) -> tuple[Path, tuple[str, ...]]:
-        """The file to run and its arguments. Raises `Misuse` when none or several are named."""
+        """Returns the file to run and its arguments. Raises `Misuse` when none or several are named."""
         if self.module is not None and self.python is not None:
             raise Misuse("-pym and -py both name a program: give one of them")
         given = arguments if job is None else (str(job), *arguments)

@@ -1,9 +1,9 @@
-"""What an attached run says about restarts, and when: a pure decision, fed with what the JobManager tells.
+"""Decides what an attached run prints about restarts. Pure: fed with statuses of the JobManager.
 
     another cause ─▶ one line                 the same again, without a completed checkpoint in between ─▶ nothing
                                               ... for the third time, and it lasts ─▶ said loudly, once, with what to do
 
-A cause that lasts is one that does not go away by itself: the job's code, its configuration, the disk (``ErrorInfo.is_lasting``).
+A lasting cause is one that does not go away by itself: the job's code, its configuration, the disk (``ErrorInfo.is_lasting``).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from tidegate.model.errors import ErrorInfo
 
 REPETITIONS = 3
-"""Chosen, not measured: after as many failures that will not go away by themselves, the notice says so."""
+"""After how many failures with the same lasting cause the loud notice is printed. Chosen, not measured."""
 LINE_CHARACTERS = 400
 _VARYING = re.compile(r"[0-9a-f]{8,}|\d+")
-"""Ids and counters: the same cause has others each time."""
+"""Ids and counters, which differ each time for the same cause."""
 
 _WHAT_TO_DO = {
     "state-too-large": "set execution.checkpointing.dir to a directory that all processes of the cluster can write, "
@@ -30,14 +30,14 @@ _ELSE = "correct what the message names; `tidegate cancel` ends the job"
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """``is_loud``: to be seen, not only to be found."""
+    """A text to print. ``is_loud``: printed conspicuously."""
 
     text: str
     is_loud: bool = False
 
 
 class RestartNotices:
-    """Prints the restarts of one job as they happen."""
+    """Decides on the notices of one job's restarts."""
 
     def __init__(self) -> None:
         self._restarts = 0
@@ -47,7 +47,7 @@ class RestartNotices:
         self._was_loud = False
 
     def on_status(self, restarts: int, completed: int, failure: ErrorInfo | None) -> list[Notice]:
-        """``completed``: checkpoints, in all. ``failure``: the last one. Returns what to say now."""
+        """Returns the notices to print now. ``completed``: the number of completed checkpoints. ``failure``: the last one."""
         if completed > self._completed:
             self._completed = completed
             self._times, self._was_loud = 0, False

@@ -1,4 +1,4 @@
-"""A job as the user of this machine submits it. Its configuration is parsed once, here; what the client itself needs of it is a value."""
+"""Prepares a job for submission: parses its configuration once, and returns what the client itself needs of it."""
 
 from __future__ import annotations
 
@@ -25,9 +25,12 @@ _DIRECTORIES = (CheckpointingOptions.DIRECTORY, CheckpointingOptions.SAVEPOINT_D
 
 @dataclass(frozen=True, slots=True)
 class SubmittedGraph:
-    """`graph` has absolute directories: the JobManager has another working directory than the user. `of_processes`: what was configured and does not
-    go with the job; an embedded cluster is started with it. `restore_path`: empty, it starts from nothing. `warnings`: about options that change
-    nothing."""
+    """A job ready to be submitted.
+
+    `graph` has absolute directories, since the JobManager's working directory differs from the user's. `of_processes`: configured options
+    that do not go with the job; an embedded cluster is started with them. `restore_path`: empty for a start from nothing. `warnings`: about
+    options without effect.
+    """
 
     graph: JobGraph
     of_processes: Mapping[str, str]
@@ -43,7 +46,9 @@ class SubmittedGraph:
 
 
 def make_submission(graph: JobGraph, restore_path: str = "", allow_non_restored_state: bool = False) -> SubmittedGraph:
-    """What the command says of the restore (``-s`` and ``-n``) counts before the job's configuration. Raises `ConfigurationError`."""
+    """Prepares a job. The restore options of the command (``-s`` and ``-n``) take precedence over the job's configuration. Raises
+    `ConfigurationError`.
+    """
     configuration = Configuration.from_strings(graph.configuration)
     get = configuration.get
     path = restore_path or get(StateRecoveryOptions.PATH) or ""
@@ -59,12 +64,12 @@ def make_submission(graph: JobGraph, restore_path: str = "", allow_non_restored_
 
 
 def absolute(location: str) -> str:
-    """A path of this machine's user as the JobManager understands it; URIs stay."""
+    """Makes a path absolute, so that the JobManager understands it; URIs stay."""
     return location if _SCHEME.match(location) else str(Path(location).expanduser().absolute())
 
 
 def _of_the_job(configuration: Configuration) -> dict[str, str]:
-    """With absolute directories, and without what processes prove themselves with."""
+    """Returns the configuration that goes with the job: absolute directories, and no credentials of processes."""
     texts = configuration.only(may_travel).to_strings()
     for option in _DIRECTORIES:
         if texts.get(option.key):

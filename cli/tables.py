@@ -16,13 +16,13 @@ from rich.text import Text
 from tidegate.model.units import show_duration_ms, show_size_bytes
 
 PIPE_WIDTH = 240
-"""Columns when the output is no terminal; a table whose rows are longer has more."""
+"""The width of output that is no terminal, in columns; a table with longer rows is wider."""
 _WORD = 24
-"""Characters of a word that is not cut: a name of a state or an operator, a date with its time. Chosen."""
+"""Words up to this length are not cut: a name of a state or an operator, a date with its time. Chosen."""
 _GAP = 3
-"""Columns between two columns of a table."""
+"""The space between two columns of a table."""
 _LONGEST_LINE = 1_000_000
-"""Characters: a limit that no row reaches."""
+"""A width that no row reaches."""
 
 duration, size = show_duration_ms, show_size_bytes
 
@@ -40,8 +40,11 @@ def show(table: Table, *, keeps_columns: bool = False) -> None:
 
 
 def lines_of(table: Table | Text, *, keeps_columns: bool = False) -> Iterator[str]:
-    """The table as lines that fit the terminal: where its columns would be too narrow to read, each row is a block with a line for each cell, unless
-    ``keeps_columns``. Elsewhere a row is one line, however long, since other commands read it."""
+    """Yields the lines of a table that fit the terminal.
+
+    If its columns would be too narrow to read, each row is a block with a line for each cell, unless ``keeps_columns``. If the output is no
+    terminal, a row is one line, however long, since other commands read it.
+    """
     console = _console()
     if isinstance(table, Table) and not sys.stdout.isatty():
         longest = console.options.update(width=_LONGEST_LINE)
@@ -57,7 +60,7 @@ def lines_of(table: Table | Text, *, keeps_columns: bool = False) -> Iterator[st
 
 
 def _least_width(table: Table) -> int:
-    """Columns of the terminal that it takes to read the table: words of up to ``_WORD`` characters stay whole, longer ones are paths, which may be cut."""
+    """Returns the terminal width that a table needs: words of up to ``_WORD`` characters stay whole, longer ones are paths, which may be cut."""
     widths = []
     for column in table.columns:
         texts = [_plain(cell) for cell in (column.header, *column.cells)]
@@ -68,7 +71,7 @@ def _least_width(table: Table) -> int:
 
 
 def _blocks(table: Table, width: int) -> Iterator[str]:
-    """The first cell of a row, and the others below it, each behind the header of its column."""
+    """Yields each row as a block: its first cell, and the others below it, each after the header of its column."""
     headers = [_plain(column.header).strip() for column in table.columns]
     indent = max(map(len, headers)) + 2
     for row in zip(*(column.cells for column in table.columns), strict=True):
@@ -87,7 +90,7 @@ def _plain(cell: object) -> str:
 
 
 def screen_width() -> int:
-    """Columns that a table may have."""
+    """Returns the width that a table may have."""
     return _console().width
 
 
@@ -96,10 +99,10 @@ def _console() -> Console:
 
 
 def counted(number: int, noun: str) -> str:
-    """Such as ``1 slot`` and ``2 slots``."""
+    """Returns a number with its noun, such as ``1 slot`` and ``2 slots``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def moment(epoch_ms: int) -> str:
-    """Local date and time as Flink's CLI writes them, and which zone that is."""
+    """Formats a local date and time as Flink's CLI does, with its time zone."""
     return datetime.fromtimestamp(epoch_ms / 1000, UTC).astimezone().strftime("%d.%m.%Y %H:%M:%S %Z")

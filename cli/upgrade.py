@@ -1,11 +1,11 @@
-"""A job's next version takes its place, or the old one goes on.
+"""Replaces a running job by its next version, and goes back to the old one if that fails.
 
     last checkpoint ─▶ does the new program read it? ── no ──▶ nothing was touched
                               │ yes
     old program kept here ─▶ stop with a savepoint ─▶ new job from it ─▶ its first checkpoint ─▶ done
                                                           └── fails, or comes to none ─▶ cancelled ─▶ old program from the same savepoint
 
-Sinks commit with checkpoints alone, so a version that came to none has left nothing behind, and going back is exact.
+Sinks commit only with checkpoints, so a version without a completed checkpoint has published nothing, and going back is exact.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from tidegate.taskmanager.compatibility.operators import Finding
 from tidegate.taskmanager.compatibility.states import StateOutcome
 
 MAX_RESTARTS = 2
-"""Chosen, not measured: a version that fails a third time fails for a reason of its own, and the old one should not be away for long."""
+"""How often the new version may restart. Chosen, not measured: after a third failure the old one should not be away for longer."""
 CHECKPOINTS_TRIED = 5
-"""Chosen, not measured: examining one takes less than a second, and intervals between checkpoints are rarely as short."""
+"""How many checkpoints are tried when they are replaced meanwhile. Chosen, not measured: examining one takes less than a second."""
 END_LIMIT_S = 60.0
-"""For a job to be CANCELED: twice Flink's ``task.cancellation.interval``."""
+"""How long a job may take to be CANCELED, in seconds: twice Flink's ``task.cancellation.interval``."""
 
 Program = tuple[JobGraph, dict[BlobKey, bytes]]
 Tell = Callable[[str], None]
@@ -41,7 +41,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Upgraded:
-    """``is_new``: the new version runs; else the old one goes on, and ``reason`` says why."""
+    """The outcome. ``is_new``: the new version runs; else the old one goes on, and ``reason`` says why."""
 
     job_id: JobId
     savepoint: str
@@ -50,7 +50,7 @@ class Upgraded:
 
 
 class Upgrade:
-    """One job's. ``tell`` gets a line for each step."""
+    """The upgrade of one job. ``tell`` gets a line for each step."""
 
     def __init__(self, client: JobManagerClient, job_id: str, timeout_s: float, tell: Tell) -> None:
         self._client = client
@@ -59,7 +59,10 @@ class Upgrade:
         self._tell = tell
 
     def last_checkpoint(self) -> str:
-        """Where the state is by which the new program is judged. Raises ``Misuse`` for a job that is over, or whose checkpoints have no files."""
+        """Returns the path of the job's last checkpoint; takes one if there is none.
+
+        Raises ``Misuse`` for a job that is over, or whose checkpoints have no files.
+        """
         status = self._client.status(self._job_id)
         if JobState(status.state).is_terminal:
             raise Misuse(f"job {self._job_id} is {status.state}: start the new version with `tidegate run -s`")
@@ -72,7 +75,7 @@ class Upgrade:
         return path
 
     def examined(self, examine: Callable[[Checkpoint], list[Finding]]) -> tuple[Checkpoint, list[Finding]]:
-        """Opens the last checkpoint and applies ``examine``. One that the next checkpoint has replaced meanwhile is given up for that one.
+        """Opens the last checkpoint and applies ``examine``; if the next checkpoint has replaced it meanwhile, tries that one.
 
         Raises what ``last_checkpoint`` and ``open_checkpoint`` raise.
         """
@@ -91,7 +94,10 @@ class Upgrade:
         raise AssertionError("the last turn returns or raises")
 
     def run(self, new: Program, directory: str, *, allow_non_restored_state: bool) -> Upgraded:
-        """Raises what went wrong before the old job was stopped, and when neither version runs."""
+        """Stops the job with a savepoint and starts the new version from it, or the old one again.
+
+        Raises errors from before the old job was stopped, and ``ExternalError`` when neither version runs.
+        """
         old = self._client.program_of(self._job_id)
         savepoint = self._client.stop(self._job_id, directory, drain=False, timeout_s=self._timeout_s).path
         self._tell(f"Job {self._job_id} is stopped. Savepoint: {savepoint}")
@@ -111,7 +117,7 @@ class Upgrade:
         return Upgraded(self._start_old(old, savepoint), savepoint, is_new=False, reason=reason)
 
     def _why_not(self, job_id: JobId) -> str:
-        """Why the job has not come to its first checkpoint in time; empty: it has, or has finished."""
+        """Returns why the job has not completed a checkpoint in time; empty when it has, or has finished."""
         until_s, last = time.monotonic() + self._timeout_s, pb.JobStatus()
         with closing(self._client.watch_beyond(job_id)) as statuses:
             for last in statuses:
@@ -129,7 +135,7 @@ class Upgrade:
         return f"the new version failed: {cause_in_a_few_lines(failure) if failure else last.state}"
 
     def _end(self, job_id: JobId, savepoint: str, reason: str) -> None:
-        """Raises ``ExternalError`` when the job has a checkpoint all the same: what was committed with it cannot be taken back."""
+        """Cancels the new version. Raises ``ExternalError`` when it has completed a checkpoint: what was committed with it cannot be taken back."""
         until_s = time.monotonic() + END_LIMIT_S
         if not JobState(self._client.status(job_id).state).is_terminal:
             self._client.cancel(job_id)

@@ -1,4 +1,4 @@
-"""`tidegate run-application`: a cluster for one job, in the foreground, which ends with it."""
+"""`tidegate run-application`: runs a cluster for one job in the foreground, which ends with it."""
 
 from __future__ import annotations
 

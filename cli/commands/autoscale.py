@@ -1,4 +1,4 @@
-"""`tidegate autoscale`: Flink's autoscaler, as a process beside the cluster."""
+"""`tidegate autoscale`: Flink's autoscaler, as a process next to the cluster."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def autoscale(
 
 
 def _rest_address(configuration: Configuration, job_manager: str | None) -> str:
-    """As configured, or else what the JobManager that leads says. Raises `Unreachable`."""
+    """Returns the configured REST address, or else that of the leading JobManager. Raises `Unreachable`."""
     from tidegate.aio.https import rest_url
     from tidegate.model.options import AutoscalerStandaloneOptions
 

@@ -1,5 +1,7 @@
-"""`tidegate cluster start|stop|status`: a JobManager and TaskManagers on this machine, in the background. Their files are those of
-`cli/cluster_files.py`, below `<dir>/clusters/default`."""
+"""`tidegate cluster start|stop|status`: a JobManager and TaskManagers on this machine, in the background.
+
+Their files are those of `cli/cluster_files.py`, below `<dir>/clusters/default`.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,15 @@ if TYPE_CHECKING:
 
 JOB_MANAGER = "jobmanager"
 TASK_MANAGER = "taskmanager-"
-"""How the names of the TaskManagers that `cluster start` starts begin; a number follows."""
+"""The prefix of the names of TaskManagers that `cluster start` starts; a number follows."""
 STARTED_BY_IT = ("taskmanager-worker-", "taskmanager-spark-host")
-"""How the names of the pid files of TaskManagers begin that the JobManager starts when jobs need slots."""
+"""Prefixes of the pid files of TaskManagers that the JobManager starts when jobs need slots."""
 LOST_SHOWN_S = 600
-"""Chosen, not measured: Flink drops a lost TaskManager after its heartbeat timeout of 50 s; a person who comes back from a break should still
-see that one is missing."""
+"""How long a lost process is shown, in seconds.
+
+Chosen, not measured: Flink drops a lost TaskManager after its heartbeat timeout of 50 s; a person who comes back from a break should still
+see that one is missing.
+"""
 NOT_SEEN = (
     "neither `tidegate cluster start` nor a JobManager that was started by hand has left anything there. One that writes its checkpoints "
     "elsewhere or has another tidegate.home is not seen here; `tidegate list -m HOST:PORT` asks it."
@@ -50,7 +55,7 @@ def directory_option(command: Command) -> Command:
 
 
 def files_of(directory: Path | None, configuration: Configuration) -> ClusterFiles:
-    """Where the cluster of these commands is. Raises `ExternalError`."""
+    """Returns the files of the cluster of these commands. Raises `ExternalError`."""
     from tidegate.aio.homes import home_of
     from tidegate.cli.cluster_files import ClusterFiles
 
@@ -139,7 +144,7 @@ def start(
 
 
 def _missing(files: ClusterFiles, running: Iterable[str], wanted: int) -> list[str]:
-    """The TaskManagers that this command started before and that are lost, and those of the first ``wanted`` that do not run."""
+    """Returns the TaskManagers that this command started before and that are lost, and those of the first ``wanted`` that do not run."""
     known = {name for name in files.known() if name.removeprefix(TASK_MANAGER).isdecimal()}
     return sorted((known | {f"{TASK_MANAGER}{n}" for n in range(1, wanted + 1)}) - set(running))
 
@@ -152,7 +157,7 @@ def _start_missing(
     options: list[str],
     definitions: Sequence[str],
 ) -> None:
-    """Beside the JobManager that is alive. Those that could not be started are ended; the cluster goes on."""
+    """Starts TaskManagers for a running JobManager. If one does not start, those started here are stopped; the cluster goes on."""
     from tidegate.cli.embedded.children import end_processes
     from tidegate.cli.tables import counted
     from tidegate.model.options import FileOptions
@@ -176,12 +181,12 @@ def _start_missing(
 
 
 def _count_own(running: Iterable[str]) -> int:
-    """How many TaskManagers run that were not started by the JobManager."""
+    """Returns how many running TaskManagers were not started by the JobManager."""
     return sum(not name.startswith(STARTED_BY_IT) for name in running)
 
 
 def _definitions(files: ClusterFiles, configuration: Configuration, slots: int | None, taskmanagers: int) -> list[str]:
-    """Defaults of the JobManager, which does not start TaskManagers in the stead of those that this command is about to start."""
+    """Returns defaults of the JobManager, which does not start TaskManagers in place of those that this command is about to start."""
     from tidegate.model.options import TaskManagerOptions
 
     each = slots or configuration.get(TaskManagerOptions.NUM_SLOTS)
@@ -283,7 +288,7 @@ def _by_hand_as_json(configuration: Configuration, other: ByHand) -> JsonObject:
 
 
 def _jobs_of(configuration: Configuration, address: str, *, only_kept: bool = False) -> list[pb.JobStatus]:
-    """The jobs that have not ended; ``only_kept``: none where they end with the JobManager. None when it does not answer."""
+    """Returns the jobs that have not ended; empty when the JobManager does not answer. ``only_kept``: empty if they end with the JobManager."""
     try:
         with client_at(configuration, address) as client:
             if only_kept and client.cluster(timeout_s=5).high_availability in ("", "NONE"):
@@ -357,7 +362,7 @@ def _processes_as_json(running: Mapping[str, int], lost: Mapping[str, float]) ->
 
 
 def _status_as_json(configuration: Configuration, address: str | None) -> tuple[JsonObject, bool]:
-    """What the JobManager says, with the names of `/overview`, and whether it does."""
+    """Returns the cluster status, with the names of `/overview`, and whether the JobManager answers."""
     if address is None:
         return {"jobmanager": None}, False
     try:
@@ -385,7 +390,7 @@ def _status_as_json(configuration: Configuration, address: str | None) -> tuple[
 
 
 def _show_workers(status: pb.ClusterStatus) -> None:
-    """TaskManagers that the JobManager started: each with its state, for how long, and why."""
+    """Prints the TaskManagers that the JobManager started: each with its state, for how long, and why."""
     from tidegate.cli.tables import duration, make_table, show
 
     if not status.workers:

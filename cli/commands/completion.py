@@ -1,4 +1,4 @@
-"""`tidegate completion`: the Tab key completes commands, options, keys of options, ids of jobs and paths of savepoints."""
+"""`tidegate completion`: installs or prints the completion script of a shell."""
 
 from __future__ import annotations
 

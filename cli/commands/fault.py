@@ -1,4 +1,4 @@
-"""`tidegate fault`: faults on purpose, to test a job with and to learn from; only at a JobManager that was started with `--allow-faults`."""
+"""`tidegate fault`: injects faults to test a job; only at a JobManager that was started with `--allow-faults`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tidegate.model.errors import Misuse, Unreachable
 from tidegate.model.values import JsonObject
 
 TIMEOUT_S = 20
-"""Above what the JobManager waits for a TaskManager."""
+"""The timeout of the REST call, in seconds: longer than the JobManager waits for a TaskManager."""
 _DELAY = click.option("--delay", metavar="DURATION", default="200 ms", show_default=True, help="By how much.")
 _FOR = click.option("--for", "lasts", metavar="DURATION", default="10 s", show_default=True, help="For how long.")
 _TASK_MANAGER = click.argument("taskmanager", metavar="[TASKMANAGER]", default="")
@@ -72,7 +72,7 @@ def list_faults(as_json: bool, job_manager: str | None, config: Path | None, def
 def kill_subtask(
     job: str, vertex: str, subtask: int, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]
 ) -> None:
-    """Kill the process of a subtask, counted from 0, by SIGKILL. VERTEX: its id, or as much of its name as no other has."""
+    """Kill the process of a subtask, counted from 0, by SIGKILL. VERTEX: its id, or a part of its name that no other has."""
     _make(job_manager, config, definitions, {"kind": "kill-subtask", "job": job, "vertex": vertex, "subtask": subtask})
 
 
@@ -106,7 +106,7 @@ def kill_executor(
 def skew_clock(
     taskmanager: str, skew: str, lasts: str, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]
 ) -> None:
-    """Set the clock that the subtasks of a TaskManager have from the runtime ahead or back. Functions that ask the system are not affected."""
+    """Set the clock that the runtime gives the subtasks of a TaskManager ahead or back. Functions that ask the system are not affected."""
     behind = skew.strip().startswith("-")
     skew_ms = _milliseconds("--by", skew.strip().removeprefix("-"))
     asked = {"kind": "skew-clock", "taskmanager": taskmanager, "skew-ms": -skew_ms if behind else skew_ms}
@@ -121,7 +121,7 @@ def skew_clock(
 def delay_channels(
     taskmanager: str, delay: str, lasts: str, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]
 ) -> None:
-    """Let what the subtasks of a TaskManager receive from others come later, barriers included."""
+    """Delay what the subtasks of a TaskManager receive from others, barriers included."""
     _make(
         job_manager, config, definitions, {"kind": "delay-channels", "taskmanager": taskmanager, **_lag(delay, lasts)}
     )
@@ -143,7 +143,7 @@ def cut_channels(taskmanager: str, job_manager: str | None, config: Path | None,
 def delay_messages(
     taskmanager: str, delay: str, lasts: str, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]
 ) -> None:
-    """Let what a TaskManager reports to the JobManager, acknowledgements for one, come later. Heartbeats are on time."""
+    """Delay what a TaskManager reports to the JobManager, such as acknowledgements. Heartbeats are on time."""
     _make(
         job_manager, config, definitions, {"kind": "delay-messages", "taskmanager": taskmanager, **_lag(delay, lasts)}
     )
@@ -156,7 +156,7 @@ def delay_messages(
 def drop_acknowledgements(
     taskmanager: str, count: int, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]
 ) -> None:
-    """Lose what a TaskManager acknowledges of the next checkpoints: they expire."""
+    """Drop what a TaskManager acknowledges of the next checkpoints: they expire."""
     asked = {"kind": "drop-acknowledgements", "taskmanager": taskmanager, "count": count}
     _make(job_manager, config, definitions, asked)
 
@@ -180,7 +180,7 @@ def slow_state(
 def full_state(
     taskmanager: str, lasts: str, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]
 ) -> None:
-    """Let no file be written into the checkpoint directory, by the JobManager and all subtasks, or by those of a TaskManager."""
+    """Refuse writes into the checkpoint directory, by the JobManager and all subtasks, or by those of a TaskManager."""
     asked = {"kind": "full-state", "taskmanager": taskmanager, "for-ms": _milliseconds("--for", lasts)}
     _make(job_manager, config, definitions, asked)
 
@@ -206,7 +206,7 @@ def _make(job_manager: str | None, config: Path | None, definitions: tuple[str, 
 def _ask(
     job_manager: str | None, config: Path | None, definitions: tuple[str, ...], body: JsonObject | None
 ) -> JsonObject:
-    """What `/faults` answers; without a body, the list. Raises `Misuse` with what was refused, and `Unreachable`."""
+    """Calls `/faults`; without a body, it returns the list. Raises `Misuse` when it was refused, and `Unreachable`."""
     from tidegate.aio.admission import call_metadata
     from tidegate.aio.https import https_client, rest_url
 

@@ -1,4 +1,4 @@
-"""`tidegate ha check`: may this bucket or directory elect a leader? Several writers race for it, and in each round one may win."""
+"""`tidegate ha check`: checks whether a bucket or directory can elect a leader. Several writers race for it, and in each round one may win."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tidegate.cli.errors import reporting
 
 T = TypeVar("T")
 _ANSWER_S = 30.0
-"""For one request: longer than the object stores themselves take before they say that they are busy."""
+"""The timeout of one request, in seconds: longer than object stores take before they answer that they are busy."""
 
 
 @click.group()
 def ha() -> None:
-    """Look after high availability."""
+    """Check high availability."""
 
 
 @ha.command()
@@ -60,7 +60,7 @@ def _check_directory(directory: Path, rounds: int, writers: int) -> None:
 
 
 def _last(steps: Iterator[T], total: int) -> T:
-    """With a bar, on a terminal."""
+    """Runs all steps with a progress bar on a terminal; returns the last one."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

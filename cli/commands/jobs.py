@@ -212,7 +212,7 @@ def _draw(checkpoint: pb.CheckpointStatus, job: pb.JobStatus) -> None:
 
 
 def _job_as_json(job: pb.JobStatus) -> JsonObject:
-    """With the names of `/jobs/overview`, and what the table shows beside them."""
+    """Returns a job with the names of `/jobs/overview`, and the other columns of the table."""
     tasks = _counts_of(job)
     end_ms = job.end_ms if job.HasField("end_ms") else None
     until_ms = time.time_ns() // 1_000_000 if end_ms is None else end_ms
@@ -231,7 +231,7 @@ def _job_as_json(job: pb.JobStatus) -> JsonObject:
 
 
 def _checkpoint_as_json(checkpoint: pb.CheckpointStatus) -> JsonObject:
-    """With the names of `/jobs/:jobid/checkpoints`."""
+    """Returns a checkpoint with the names of `/jobs/:jobid/checkpoints`."""
     taken = checkpoint.completed_ms - checkpoint.trigger_ms if checkpoint.HasField("completed_ms") else None
     shown: JsonObject = {
         "id": checkpoint.checkpoint_id,

@@ -1,4 +1,4 @@
-"""`tidegate package`: what executors need, as one archive for `spark.archives`."""
+"""`tidegate package`: packs what executors need into one archive for `spark.archives`."""
 
 from __future__ import annotations
 

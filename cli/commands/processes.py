@@ -1,4 +1,4 @@
-"""`tidegate jobmanager`, `tidegate taskmanager` and `tidegate historyserver`: the processes themselves, in the foreground."""
+"""`tidegate jobmanager`, `tidegate taskmanager` and `tidegate historyserver`: run the processes themselves, in the foreground."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ProcessOptions(TypedDict):
 
 
 def process_options(command: Command) -> Command:
-    """What `cluster start` and the embedded cluster say to their children."""
+    """Adds the options that `cluster start` and the embedded cluster pass to their children."""
     for option in (
         click.option("--log-file", type=_PATH, help="Log into this file instead of the terminal."),
         click.option("--pid-file", type=_PATH, hidden=True),
@@ -117,8 +117,10 @@ def jobmanager(
 
 
 def _checkpoints_at_home(configuration: Configuration) -> ClusterFiles | None:
-    """Claims the files of the cluster of this machine for this process, where the checkpoints of its jobs go: nothing says where else. Raises
-    ``ExternalError`` when they cannot be made."""
+    """Claims the files of this machine's cluster for the checkpoints of a JobManager whose configuration names no directory.
+
+    Returns ``None`` when it does. Raises ``ExternalError`` when they cannot be created.
+    """
     from tidegate.aio.homes import home_of, own_only
     from tidegate.cli.cluster_files import ClusterFiles
 
@@ -137,8 +139,10 @@ def serve_job_manager(
     at_home: ClusterFiles | None = None,
     **process: Unpack[ProcessOptions],
 ) -> None:
-    """Run the process, with a job that it begins and ends with if there is one. ``at_home``: where a process that was started by hand keeps its
-    checkpoints, so that `tidegate cluster status` shows it."""
+    """Runs a JobManager, with a job that it starts and ends with if there is one.
+
+    ``at_home``: the files of a process that was started by hand, in which it is noted so that `tidegate cluster status` shows it.
+    """
     from tidegate.cli.embedded.application import ApplicationRun
     from tidegate.model.options import JobManagerOptions
 
@@ -228,7 +232,7 @@ def _serve(
     ready_fd: int | None,
     exit_with_parent: bool,
 ) -> None:
-    """Run the process, with log, pid file and a report to the process that started it."""
+    """Runs the process, with log, pid file and a report to the process that started it."""
     from tidegate.aio.logs import set_up_logging
     from tidegate.aio.process import remove_pid_file, write_pid_file
     from tidegate.aio.rolling import Rolling

@@ -1,4 +1,4 @@
-"""`tidegate rescale`: another parallelism for a job that runs."""
+"""`tidegate rescale`: changes the parallelism of a running job."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def rescale(
 
 
 def _wait(statuses: Iterable[pb.JobStatus], wanted: Mapping[str, int], until_s: float) -> None:
-    """Until it runs as wanted. Raises ``ExternalError`` when it has ended, or takes longer."""
+    """Waits until the job runs as wanted. Raises ``ExternalError`` when it has ended, or takes longer."""
     state = ""
     for status in statuses:
         state = status.state

@@ -1,4 +1,4 @@
-"""`tidegate run` and `tidegate info`: a job file or a compiled plan, executed or only looked at."""
+"""`tidegate run` and `tidegate info`: execute a job file or a compiled plan, or only show its plan."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _PARALLELISM = click.option(
 
 
 class _ClaimMode(click.Choice[str]):
-    """As Flink takes it, too: `no_claim` and `NO_CLAIM`."""
+    """A choice that also accepts Flink's spelling: `no_claim` and `NO_CLAIM`."""
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         return super().convert(value.lower().replace("_", "-"), param, ctx)
@@ -44,7 +44,7 @@ class _ClaimMode(click.Choice[str]):
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What `tidegate run` was given; the options say what each field is."""
+    """The parameters of `tidegate run`; its options say what each field is."""
 
     detached: bool
     shutdown_on_attached_exit: bool
@@ -198,14 +198,15 @@ def _check_submitted(job: Path, submitted: int) -> None:
 
 
 def _tell_submitted(job: Path, submitted: int) -> None:
-    """A program that ends well without a job has done what it says: `flink run` of Flink 2.3 (run with PyFlink, 2026-11-28) exits with 0 there, without a
-    word."""
+    """Prints that a program has submitted no job. That is no failure: `flink run` of Flink 2.3 (run with PyFlink, 2026-11-28) exits with 0,
+    without a message.
+    """
     if submitted == 0:
         click.echo(f"{job.name} has ended and submitted no job: it did not call env.execute().", err=True)
 
 
 def _plan_as_json(graph: JobGraph) -> JsonObject:
-    """With the names of `/jobs/:jobid/plan`, and the slots that the job needs."""
+    """Returns the plan with the names of `/jobs/:jobid/plan`, and the slots that the job needs."""
     from tidegate.cli.embedded.sizing import slots_of
 
     nodes: list[JsonObject] = [

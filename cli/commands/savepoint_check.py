@@ -1,4 +1,4 @@
-"""`tidegate savepoint check`: what becomes of each operator's state when a job starts from a checkpoint, before it does.
+"""`tidegate savepoint check`: reports what would happen to each operator's state if a job started from a checkpoint.
 
     job file ── run here, up to its job graph ──▶ graph, programs ─┐
     PATH ── _metadata, and the schema of each state ───────────────┴─▶ a verdict for each operator ─▶ exit code
@@ -134,7 +134,7 @@ def _as_json(job_name: str, checkpoint: Checkpoint, findings: Sequence[Finding])
 
 
 def report(recorder: PlanRecorder, checkpoint: Checkpoint, findings: Sequence[Finding]) -> Iterator[str]:
-    """The lines to print."""
+    """Yields the lines to print."""
     from tidegate.cli.tables import lines_of, make_table, moment
 
     manifest = checkpoint.manifest
@@ -158,7 +158,7 @@ def _worst(finding: Finding) -> str:
 
 
 def exit_code(findings: Sequence[Finding], allow_dropped: bool) -> int:
-    """What is certain comes before what is not known."""
+    """Returns the exit code: what is certain takes precedence over what is not known."""
     outcomes = {name for finding in findings for name in finding.outcomes}
     if "CANNOT_BE_READ" in outcomes:
         return CANNOT
@@ -168,7 +168,7 @@ def exit_code(findings: Sequence[Finding], allow_dropped: bool) -> int:
 
 
 def _told(finding: Finding) -> Iterator[str]:
-    """Whatever is not plain, one line each."""
+    """Yields a line for everything that needs an explanation."""
     if finding.verdict.reason:
         yield f"{finding.verdict.name}: {finding.verdict.reason}"
     for state in finding.states:

@@ -53,7 +53,7 @@ def add_user(name: str, role: str, file: Path | None, config: Path | None, defin
 @_file_options
 @reporting
 def remove_user(name: str, file: Path | None, config: Path | None, definitions: tuple[str, ...]) -> None:
-    """Remove a user with all its tokens and certificates. A running cluster knows it no more at once."""
+    """Remove a user with all its tokens and certificates. A running cluster refuses the user at once."""
     from tidegate.security import user_file
 
     path = _found(file, config, definitions)

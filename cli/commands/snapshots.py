@@ -1,4 +1,4 @@
-"""`tidegate savepoint`, `tidegate checkpoint`, `tidegate stop`: snapshots of a running job, by a user's hand."""
+"""`tidegate savepoint`, `tidegate checkpoint`, `tidegate stop`: snapshots of a running job that a user requests."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TIMEOUT = timeout_option(60.0, "Longest wait; the operation goes on.", click.Flo
 
 
 class _Savepoint(FlinkCommand):
-    """`tidegate savepoint check ...` is a command of its own: no job has the id "check"."""
+    """Dispatches `tidegate savepoint check ...` to a command of its own: no job has the id "check"."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any

@@ -1,4 +1,4 @@
-"""`tidegate sql`: a script of SQL, from a file or the command line."""
+"""`tidegate sql`: runs a script of SQL, from a file or the command line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tidegate.model.errors import Misuse
 
 @dataclass(frozen=True, slots=True)
 class SqlOptions:
-    """What `tidegate sql` was given; the options say what each field is."""
+    """The parameters of `tidegate sql`; its options say what each field is."""
 
     files: tuple[Path, ...]
     texts: tuple[str, ...]
@@ -35,7 +35,7 @@ class SqlOptions:
     definitions: tuple[str, ...]
 
     def script(self) -> tuple[str, str]:
-        """Its name and its text. Raises `Misuse` when none or several are given, or it cannot be read."""
+        """Returns the script's name and text. Raises `Misuse` when none or several are given, or it cannot be read."""
         if len(self.files) + (1 if self.texts else 0) != 1:
             raise Misuse("give one script: a file with -f, or statements with -e")
         if self.texts:

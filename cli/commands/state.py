@@ -1,5 +1,7 @@
-"""`tidegate state`: look into any checkpoint or savepoint, with no cluster and without the job's classes. What asks a running job is
-beside it, in ``state_get``."""
+"""`tidegate state`: reads any checkpoint or savepoint, without a cluster and without the job's classes.
+
+The command that asks a running job is in ``state_get``.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,11 @@ if TYPE_CHECKING:
     from tidegate.state_reader import Checkpoint, Operator, State, StateDifference
 
 TABLE_ROWS = 50
-"""A screen or two; `--limit` shows more."""
+"""How many rows a table shows: a screen or two; `--limit` shows more."""
 CELL_CHARACTERS = 120
-"""A longer cell is cut, so that a table of a few columns stays readable."""
+"""The longest cell that is not cut, so that a table of a few columns stays readable."""
 LINE_CHARACTERS = 200
-"""A longer row is cut: this is two lines of most terminals."""
+"""The longest row that is not cut: two lines of most terminals."""
 
 
 @click.group()
@@ -151,7 +153,7 @@ def diff_states(first: str, second: str, examples: int, exit_code: bool, as_json
 
 
 def _as_json(checkpoint: Checkpoint) -> Iterator[JsonObject]:
-    """Each state of each operator; an operator without state, too."""
+    """Yields each state of each operator; an operator without state once."""
     for operator in checkpoint.operators:
         about = operator.described
         common: JsonObject = {
@@ -212,7 +214,7 @@ def _selected(operator: Operator, name: str | None, key: str | None) -> list[Sta
 
 
 def _tables(checkpoint: Checkpoint, found: State, key: str | None, limit: int | None) -> Iterator[pa.Table]:
-    """Only as much as is wanted is read."""
+    """Yields the rows of a state; reads only as much as is wanted."""
     from tidegate.state_reader.rows import of_key
 
     left = limit

@@ -1,4 +1,4 @@
-"""`tidegate state get`: the value of one key, of a job that runs or of its last checkpoint."""
+"""`tidegate state get`: shows the value of one key, of a running job or of its last checkpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One checkpoint as a timeline in the terminal (``tidegate.model.checkpoint_travel`` says what is drawn).
+"""Draws one checkpoint as a timeline in the terminal (``tidegate.model.checkpoint_travel`` defines what is drawn).
 
 subtask  ·······           ▒▒▒▒▒▒▒▒      ████       ▓▓▓▓▓      ─────
          start delay       alignment     sync       async      way of the acknowledgement
@@ -19,12 +19,12 @@ from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.wire.convert import checkpoint_metrics_from_pb
 
 SUBTASKS_SHOWN = 40
-"""The slowest ones: a screen of bars."""
+"""How many of the slowest subtasks are shown: a screen of bars."""
 MIN_BAR, MAX_BAR = 12, 72
 _FIGURES_WIDTH = 50
 """Characters of a line that are neither name nor bar."""
 _NAME_CHARACTERS = 32
-"""Room for a vertex of a few chained operators."""
+"""The longest name: that of a vertex of a few chained operators."""
 _NARROW, _NARROW_NAME_CHARACTERS = 110, 12
 _UNALIGNED = " U"
 _LEAST_WAIT_MS = 0.1
@@ -43,11 +43,11 @@ _LOOKS = {
     Phase.METADATA: ("▓", "green"),
     Phase.CONFIRM: ("─", "green"),
 }
-"""Character and colour of a part of a bar."""
+"""The character and colour of each phase in a bar."""
 
 
 def tracks_of(checkpoint: pb.CheckpointStatus, vertex_names: Mapping[str, str]) -> list[Track]:
-    """One for each subtask that acknowledged, in the order of the vertices, then the JobManager's."""
+    """Returns a track for each subtask that acknowledged, in the order of the vertices, then the JobManager's."""
     order = {vertex_id: at for at, vertex_id in enumerate(vertex_names)}
     acknowledged = sorted(checkpoint.subtasks, key=lambda s: (order.get(s.vertex_id, len(order)), s.index))
     tracks = [
@@ -67,7 +67,7 @@ def tracks_of(checkpoint: pb.CheckpointStatus, vertex_names: Mapping[str, str]) 
 
 
 def waits(tracks: Sequence[Track], width: int, most: int = 5) -> list[str]:
-    """Which channels were waited for, the longest waits first."""
+    """Describes which channels were waited for, the longest waits first."""
     fits = max(_NARROW_NAME_CHARACTERS, (width - _WAITED_CHARACTERS) // 2)
     waited = [(dict(track.spans).get(Phase.ALIGNMENT, 0.0), track) for track in tracks if track.waited_for]
     waited = sorted((w for w in waited if w[0] >= _LEAST_WAIT_MS), key=lambda w: -w[0])
@@ -80,7 +80,7 @@ def waits(tracks: Sequence[Track], width: int, most: int = 5) -> list[str]:
 
 
 def missing_of(checkpoint: pb.CheckpointStatus, vertices: Sequence[pb.VertexStatus]) -> list[str]:
-    """Subtasks that run and have not acknowledged."""
+    """Returns the names of running subtasks that have not acknowledged."""
     there = {(s.vertex_id, s.index) for s in checkpoint.subtasks if s.ack_ms}
     return [
         subtask_name(vertex.name, subtask.index)
@@ -91,7 +91,7 @@ def missing_of(checkpoint: pb.CheckpointStatus, vertices: Sequence[pb.VertexStat
 
 
 def make_timeline(tracks: Sequence[Track], width: int) -> Table:
-    """``width``: of the terminal. Of many subtasks those that took longest are shown."""
+    """Returns the table of bars. ``width``: of the terminal. Of many subtasks those that took longest are shown."""
     subtasks = sorted(tracks, key=lambda track: -track.end_ms)[:SUBTASKS_SHOWN]
     total_ms = max((track.end_ms for track in tracks), default=0.0)
     names = _NAME_CHARACTERS if width >= _NARROW else _NARROW_NAME_CHARACTERS
@@ -116,7 +116,7 @@ def make_timeline(tracks: Sequence[Track], width: int) -> Table:
 
 
 def bar(track: Track, total_ms: float, cells: int) -> Text:
-    """The track at its place; a phase that is shorter than half a cell may not be seen."""
+    """Draws a track at its position; a phase that is shorter than half a cell may be invisible."""
     text = Text()
     if total_ms <= 0:
         return text
@@ -144,12 +144,12 @@ def legend(tracks: Sequence[Track]) -> Text:
 
 
 def explained(checkpoint: pb.CheckpointStatus, tracks: Sequence[Track], missing: Sequence[str], now_ms: int) -> str:
-    """In one line: where the time went, or what it waits for."""
+    """Explains in one line where the time went, or what the checkpoint waits for."""
     return travel.explained(_Moments(checkpoint), tracks, missing, now_ms)
 
 
 class _Moments:
-    """A status as `travel.Moments`: what was not sent is ``None``."""
+    """Adapts a status to `travel.Moments`; absent times are ``None``."""
 
     def __init__(self, checkpoint: pb.CheckpointStatus) -> None:
         self.status, self.failure = checkpoint.status, checkpoint.failure
@@ -162,7 +162,7 @@ class _Moments:
 
 
 def _shortened(name: str, characters: int) -> str:
-    """Its subtask's number stays."""
+    """Shortens a name; the number of its subtask stays."""
     if len(name) > characters:
         name = name.removeprefix("Source: ")  # what comes behind it tells more
     if len(name) <= characters:

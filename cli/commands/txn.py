@@ -1,6 +1,6 @@
-"""`tidegate txn`: what a job left in Kafka, PostgreSQL and files between vote and commit, and how it is resolved.
+"""`tidegate txn`: shows and resolves transactions that a job left in Kafka, PostgreSQL and files between vote and commit.
 
-The checkpoints that are given say what is pending and to which checkpoint it belongs; the systems say what became of it.
+The given checkpoints say what is pending and to which checkpoint it belongs; the systems say what became of it.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class Systems(TypedDict):
 
 
 def _several(flag: str, name: str, metavar: str, what: str) -> Callable[[Command], Command]:
-    """An option that may be repeated."""
+    """Returns an option that may be repeated."""
     return click.option(flag, name, multiple=True, metavar=metavar, help=f"{what}; may be repeated.")
 
 
 def _systems(command: Command) -> Command:
-    """The arguments that all commands share."""
+    """Adds the arguments that all commands share."""
     for option in (
         click.argument("paths", metavar="[PATH]...", nargs=-1, type=SNAPSHOT),
         click.option("--kafka", metavar="HOST:PORT", default="", help="The brokers of the sink."),
@@ -137,7 +137,7 @@ def _found(
     postgres: str,
     directories: Sequence[str],
 ) -> tuple[dict[str, TransactionLog], list[Transaction]]:
-    """The systems by name, and all transactions: by checkpoint, listed ones first."""
+    """Returns the systems by name, and all transactions: by checkpoint, listed ones first."""
     from tidegate.connectors.transactions import listed_in, operators_in
 
     if not (paths or postgres or directories or (kafka and prefix)):
@@ -184,7 +184,7 @@ def _logs(
 
 
 def _chosen(logs: Mapping[str, TransactionLog], found: Sequence[Transaction], only: Sequence[str]) -> list[Transaction]:
-    """Those that can be decided on. Raises ``Misuse`` for a name that is not among them."""
+    """Returns the transactions that can be resolved. Raises ``Misuse`` for a name that is not among them."""
     by_name = {one.name: one for one in found}
     if missing := [name for name in only if name not in by_name]:
         raise Misuse(f"there is no transaction {missing[0]!r}; `tidegate txn list` shows them all")

@@ -1,4 +1,4 @@
-"""`tidegate upgrade`: a running job is replaced by its next version, or goes on as it was."""
+"""`tidegate upgrade`: replaces a running job by its next version, or lets it go on as it was."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from tidegate.model.configuration import Configuration
 
 ROLLED_BACK = 3
-"""Exit code: the old version goes on."""
+"""The exit code when the old version goes on."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpgradeOptions:
-    """What `tidegate upgrade` was given; the options say what each field is."""
+    """The parameters of `tidegate upgrade`; its options say what each field is."""
 
     parallelism: int | None
     allow_non_restored_state: bool

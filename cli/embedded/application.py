@@ -1,11 +1,12 @@
-"""Application mode: a JobManager with one job, which begins with it and ends it (Flink: ``ApplicationClusterEntryPoint.java``).
+"""Application mode: a JobManager that runs one job and ends with it (Flink: ``ApplicationClusterEntryPoint.java``).
 
     JobManager leads ─▶ is the job known here? ── no ──▶ the program runs, in a process of its own, and submits it ─┐
                                 │ yes: of an earlier life                                                           ├─▶ over ─▶ SIGTERM to this process
                                 └───────────────────────▶ watched ──────────────────────────────────────────────────┘
 
-Where jobs are kept (``high-availability.type``), the job has one id for ever: a JobManager that is started again goes on with it, and once it is over, it
-is not run again. Else each life begins anew.
+Where jobs are stored (``high-availability.type``), the job has a fixed id: a JobManager that is started again goes on with it, and once it
+is over,
+it is not run again. Otherwise each start runs it anew.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from tidegate.model.options import HighAvailabilityOptions, HighAvailabilityType
 from tidegate.model.states import JobState
 
 _EXIT_CODES = {JobState.FINISHED: 0, JobState.CANCELED: 0}
-"""As in Flink (``ApplicationStatus``): to cancel a job is a wish, and no failure."""
+"""The exit code by the job's final state, as in Flink (``ApplicationStatus``): a canceled job is no failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +47,11 @@ class Application:
     arguments: Sequence[str] = ()
     options: Sequence[str] = ()
     definitions: Sequence[str] = ()
-    """What stood behind ``-D``."""
+    """The values of ``-D``."""
 
 
 class ApplicationRun:
-    """``begin`` when the JobManager leads; ``exit_code`` once it has ended."""
+    """Runs the job of an application. Call ``begin`` when the JobManager leads; ``exit_code`` is set once the job has ended."""
 
     def __init__(self, application: Application, configuration: Configuration) -> None:
         self._application, self._configuration = application, configuration
@@ -62,7 +63,7 @@ class ApplicationRun:
         self._thread: threading.Thread | None = None
 
     def begin(self, address: str) -> None:
-        """``address`` of this process's JobManager. In a later term it goes on watching."""
+        """Starts the job, or goes on watching it in a later term. ``address``: of this process's JobManager."""
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._run, args=(address,), name="application", daemon=True)
             self._thread.start()
@@ -108,7 +109,7 @@ class ApplicationRun:
         ).returncode
 
     def _state(self, client: JobManagerClient) -> JobState | None:
-        """The state of the job; the archive is asked, too, since it may be over. ``None``: it was never submitted."""
+        """Returns the state of the job, also from the archive; ``None`` when it was never submitted."""
         for job in client.list_jobs(include_terminal=True):
             if job.job_id == self.job_id:
                 return JobState(job.state)

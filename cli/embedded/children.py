@@ -1,6 +1,6 @@
-"""JobManager and TaskManager processes as children of a command: started, found ready, ended with all that they started.
+"""JobManager and TaskManager processes as children of a command: starts them, waits until they are ready, stops them and their descendants.
 
-A child says into a pipe what it has started so far, and when it is ready: its ports, or the error that kept it from starting.
+A child writes into a pipe what it is doing, and when it is ready: its ports, or the error that kept it from starting.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from tidegate.model.errors import ErrorInfo, ExternalError
 from tidegate.model.values import JsonObject
 
 NOTICE_S = 5.0
-"""Chosen, not measured: after so long, and again after as long, a notice says what is waited for."""
+"""How often a notice says what is waited for, in seconds. Chosen, not measured."""
 END_TIMEOUT_S = 9.0
-"""Chosen, not measured: a TaskManager takes up to 5 s for its workers to end."""
+"""How long processes may take to end before they are killed, in seconds. Chosen, not measured: a TaskManager takes up to 5 s for its workers."""
 PARENT_POLL_S = 0.5
-"""Chosen, not measured: how late a child sees that its parent is gone, where the kernel does not tell it."""
+"""How often a child checks whether its parent is gone, in seconds. Chosen, not measured."""
 
 
 class Child:
-    """One process of ours, in a session of its own, so that Ctrl-C on the terminal reaches only the command."""
+    """A child process in a session of its own, so that Ctrl-C on the terminal reaches only the command."""
 
     def __init__(
         self,
@@ -45,8 +45,11 @@ class Child:
         inherited: Sequence[int] = (),
         definitions: Sequence[str] = (),
     ) -> None:
-        """`definitions`: options, which do not stand in the command line. `output`: where its standard output and error
-        go; `None`: to ours. `log`: named when it fails. `inherited`: open files that it keeps, such as the claim on a directory."""
+        """Starts the process.
+
+        `definitions`: options, which are not put into its command line. `output`: the file of its standard output and error; `None`: ours.
+        `log`: named in errors. `inherited`: open files that it keeps, such as the claim on a directory.
+        """
         self.name = name
         self._log = log
         self._heard = b""
@@ -77,12 +80,14 @@ class Child:
 
     @property
     def end(self) -> str:
-        """How it ended, as the end of a sentence."""
+        """Returns how it ended, as the end of a sentence."""
         return describe_exit(self._process.wait())
 
     def wait_ready(self, timeout_s: float, notice: Callable[[str], None] = lambda text: None) -> JsonObject:
-        """What it said when it was ready. Raises its error, or `ExternalError` when it ends or takes too long. `notice` gets what is
-        waited for, every few seconds."""
+        """Waits until it is ready; returns its report. Raises its error, or `ExternalError` when it ends or takes too long.
+
+        `notice` gets what is waited for, every few seconds.
+        """
         began = time.monotonic()
         while True:
             told: JsonObject = json.loads(self._next_line(began, timeout_s, notice))
@@ -119,12 +124,12 @@ class Child:
 
 
 def describe_exit(status: int) -> str:
-    """How a child ended, as the end of a sentence; `status` is negative for a signal."""
+    """Describes how a child ended, as the end of a sentence; `status` is negative for a signal."""
     return f"ended with exit code {status}" if status >= 0 else f"was ended by {signal.Signals(-status).name}"
 
 
 def end_processes(pids: Iterable[int], timeout_s: float = END_TIMEOUT_S) -> None:
-    """SIGTERM, and SIGKILL for what is left of them and of what they started."""
+    """Sends SIGTERM to processes, and later SIGKILL to what is left of them and their descendants."""
     processes = []
     for pid in pids:
         with suppress(psutil.Error):
@@ -142,7 +147,7 @@ def end_processes(pids: Iterable[int], timeout_s: float = END_TIMEOUT_S) -> None
 
 
 def tell_ready(descriptor: int | None, content: Mapping[str, object]) -> None:
-    """Reports once to the process that started this one, which may be gone by then."""
+    """Reports once to the process that started this one, which may be gone."""
     if descriptor is not None:
         with suppress(OSError), open(descriptor, "w", encoding="utf-8") as pipe:
             pipe.write(json.dumps(content) + "\n")
@@ -153,8 +158,9 @@ def tell_failure(descriptor: int, error: BaseException) -> None:
 
 
 class StartReport:
-    """What a process reports to the one that started it, once: the descriptor is closed after that, and its number may be that of another file
-    when a JobManager leads for the second time."""
+    """Reports to the process that started this one, once: the descriptor is closed after that, and its number may be reused
+    when a JobManager leads for the second time.
+    """
 
     def __init__(self, descriptor: int | None) -> None:
         self._descriptor = descriptor
@@ -164,13 +170,13 @@ class StartReport:
         tell_ready(descriptor, content)
 
     def step(self, text: str) -> None:
-        """What it does next, or waits for; nothing after it was ready."""
+        """Reports what it does next, or waits for; does nothing after ``ready``."""
         if self._descriptor is not None:
             with suppress(OSError):  # its reader is gone
                 os.write(self._descriptor, json.dumps({"step": text}).encode() + b"\n")
 
     def failure(self, error: BaseException) -> bool:
-        """Returns whether it was reported here."""
+        """Reports an error; returns whether there was a process to report to."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             tell_failure(descriptor, error)
@@ -178,7 +184,7 @@ class StartReport:
 
 
 def end_with_parent() -> None:
-    """End this process in order when its parent is gone."""
+    """Ends this process in order when its parent is gone."""
     parent = os.getppid()
 
     def watch() -> None:

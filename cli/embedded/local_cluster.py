@@ -36,14 +36,14 @@ class _TaskManager:
 
 
 class LocalCluster:
-    """Child processes on free loopback ports. `close` ends them and removes their files, but for checkpoints that a job retained."""
+    """A cluster of child processes on free loopback ports. `close` stops them and removes their files, except for retained checkpoints."""
 
     def __init__(self, definitions: Sequence[str], slots: int) -> None:
-        """Starts it. Raises the error that keeps a process from starting."""
+        """Starts the cluster. Raises the error that keeps a process from starting."""
         self._definitions = definitions
         loaded = load_configuration(None, [*definitions, *FORCED_TO_LOOPBACK])
         self.configuration = loaded
-        """What its processes are started with."""
+        """The configuration with which its processes are started."""
         self._start_timeout_s = loaded.get(FileOptions.START_TIMEOUT) / 1000
         self._own = EmbeddedFiles(loaded)
         tell_left_by_others(self._own.left_by_others)
@@ -73,11 +73,11 @@ class LocalCluster:
         return sum(task_manager.slots for task_manager in self._task_managers)
 
     def is_alive(self) -> bool:
-        """Returns whether it takes jobs: it has no second JobManager."""
+        """Tells whether the cluster takes jobs: its only JobManager is alive."""
         return self._job_manager.is_alive()
 
     def add_slots(self, slots: int) -> None:
-        """Starts a TaskManager with so many, or none for 0, and returns when it is ready. Raises the error that keeps it from starting."""
+        """Starts a TaskManager with this many slots, none for 0; returns when it is ready. Raises the error that keeps it from starting."""
         self._lives = TASK_MANAGER_LIVES
         if slots > 0:
             with self._lock:
@@ -87,7 +87,7 @@ class LocalCluster:
                 self._task_managers.append(task_manager)
 
     def close(self, *, keep_logs: bool = False) -> None:
-        """Ends it. A second call does nothing."""
+        """Stops the cluster. Idempotent."""
         self._closing.set()
         if self._keeper is not None:
             self._keeper.join()

@@ -1,4 +1,4 @@
-"""``MiniCluster``: a JobManager and TaskManagers of a test, as processes of their own, that may be killed.
+"""``MiniCluster``: a JobManager and TaskManagers for a test, as processes of their own that may be killed.
 
     with MiniCluster(taskmanagers=2, slots=2) as cluster, cluster.installed():
         client = env.execute_async("orders")              # submits to the cluster
@@ -33,16 +33,17 @@ from tidegate.model.errors import ExternalError, Misuse
 from tidegate.model.options import FileOptions
 
 WAIT_TIMEOUT_S = 60.0
-"""Chosen, not measured: a test that waits longer for a checkpoint or a state has failed."""
+"""How long a test waits for a checkpoint or a state, in seconds. Chosen, not measured."""
 _LOOK_S = 0.05
-"""Chosen, not measured: how late a test sees what it waits for."""
+"""How often a condition is checked, in seconds. Chosen, not measured."""
 T = TypeVar("T")
 
 
 class MiniCluster:
-    """``configuration``: texts by key, for all processes. ``faults``: of the first TaskManager only, such as
-    ``["kill@3"]`` (option ``tidegate.testing.faults``); its replacement has none.
+    """A cluster for tests: a JobManager and TaskManagers as processes of their own that may be killed.
 
+    ``configuration``: texts by key, for all processes. ``faults``: of the first TaskManager only, such as
+    ``["kill@3"]`` (option ``tidegate.testing.faults``); its replacement has none.
     Raises ``ExternalError`` when a process does not start.
     """
 
@@ -99,21 +100,21 @@ class MiniCluster:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Inside the block ``env.execute()`` and ``env.execute_async()`` run on this cluster."""
+        """Makes ``env.execute()`` and ``env.execute_async()`` run on this cluster, inside the block."""
         from tidegate.datastream._graph.executor import installed
 
         with installed(ClusterExecutor(self._client, names_async=False)):
             yield
 
     def kill_taskmanager(self, index: int = 0) -> None:
-        """SIGKILL to a TaskManager. A new one starts in its place."""
+        """Kills a TaskManager by SIGKILL. A new one starts in its place."""
         with self._lock:
             pid = self._task_managers[index].pid
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
     def kill_subtask(self, index: int = 0) -> None:
-        """SIGKILL to a process of a subtask: any, counted over all TaskManagers. Raises ``Misuse`` when there is none."""
+        """Kills a subtask process by SIGKILL: the ``index``-th of all TaskManagers. Raises ``Misuse`` when there is none."""
         found = self._subtask_pids()
         if index >= len(found):
             raise Misuse(
@@ -131,11 +132,11 @@ class MiniCluster:
         return self._client.status(str(client.get_job_id())).restarts
 
     def wait_for_checkpoints(self, client: JobClient, count: int) -> None:
-        """Until so many have completed. Raises ``ExternalError`` after a minute."""
+        """Waits until the job has completed ``count`` checkpoints. Raises ``ExternalError`` after a minute."""
         self.wait_until(lambda: self.completed_checkpoints(client) >= count, f"{count} completed checkpoints")
 
     def wait_until(self, condition: Callable[[], T], what: str, timeout_s: float = WAIT_TIMEOUT_S) -> T:
-        """The first true value of ``condition``. Raises ``ExternalError`` that says what did not happen."""
+        """Waits for the first true value of ``condition`` and returns it. Raises ``ExternalError``, which says what did not happen."""
         deadline = time.monotonic() + timeout_s
         while not (value := condition()):
             if time.monotonic() > deadline:
@@ -144,7 +145,7 @@ class MiniCluster:
         return value
 
     def logs(self, lines: int = 40) -> str:
-        """The last lines of every process."""
+        """Returns the last lines of the log of every process."""
         parts = []
         for log in sorted(self.directory.glob("*.log")):
             text = log.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -152,7 +153,7 @@ class MiniCluster:
         return "\n".join(parts)
 
     def close(self) -> None:
-        """End everything and remove its files. Again: no-op."""
+        """Stops all processes and removes their files. Idempotent."""
         self._closing.set()
         if self._keeper is not None:
             self._keeper.join()

@@ -1,4 +1,4 @@
-"""The directory of a cluster that ends with the process that started it: made, owned, and removed with it.
+"""The directory of an embedded cluster: created, claimed, and removed with the process that started it.
 
     begin ─▶ what killed ones have left is removed ─▶ the cluster runs ─▶ end ─┬─ nothing was retained: all of it is removed
                                                                                └─ else all but `checkpoints/`
@@ -26,10 +26,10 @@ KINDS = ("local-", "demo-")
 
 
 class EmbeddedFiles:
-    """Files of one cluster. ``left_by_others``: checkpoints of runs that were killed, found now."""
+    """The files of one embedded cluster. ``left_by_others``: checkpoints of killed runs, found at start."""
 
     def __init__(self, configuration: Configuration, kind: str = "local") -> None:
-        """Raises ``ExternalError`` when no directory can be made."""
+        """Removes what killed runs have left, and creates the directory. Raises ``ExternalError`` when it cannot."""
         clusters = clusters_of(home_of(configuration))
         self.left_by_others = sweep_embedded(clusters)
         directory = clusters / f"{kind}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
@@ -43,12 +43,11 @@ class EmbeddedFiles:
 
     @property
     def claim(self) -> Claim:
-        """Children that inherit its descriptor keep the directory from being swept."""
+        """Returns the lock on the directory; children that inherit its descriptor keep the directory from being removed."""
         return self._claim
 
     def end(self, *, keep_logs: bool = False) -> list[Path]:
-        """Removes the files once no process uses them, and returns the checkpoints that stay. A second call does
-        nothing."""
+        """Removes the files once no process uses them; returns the checkpoints that stay. Idempotent."""
         directory = self._files.directory
         remove_unfinished(self._files.checkpoints)
         kept = completed_in(self._files.checkpoints)
@@ -60,7 +59,7 @@ class EmbeddedFiles:
 
 
 def sweep_embedded(clusters: Path) -> list[Path]:
-    """Remove what clusters of dead processes have left. Returns their checkpoints, which stay."""
+    """Removes what clusters of dead processes have left; returns their complete checkpoints, which stay."""
     kept: list[Path] = []
 
     def remove(directory: Path) -> None:
@@ -74,7 +73,7 @@ def sweep_embedded(clusters: Path) -> list[Path]:
 
 
 def tell_kept(checkpoints: Sequence[Path]) -> None:
-    """What stays when an embedded cluster has ended."""
+    """Prints which checkpoints stay when an embedded cluster has ended."""
     for path in checkpoints:
         click.echo(
             f"checkpoint kept: {path}; `tidegate run -s` continues from it, and removing it is up to you", err=True
@@ -82,7 +81,7 @@ def tell_kept(checkpoints: Sequence[Path]) -> None:
 
 
 def tell_left_by_others(checkpoints: Sequence[Path]) -> None:
-    """What a run that was killed has left."""
+    """Prints which checkpoints killed runs have left."""
     for path in checkpoints:
         click.echo(
             f"an earlier run was killed and left checkpoint {path}; `tidegate run -s` continues from it, and removing it is up to you",
@@ -91,7 +90,7 @@ def tell_left_by_others(checkpoints: Sequence[Path]) -> None:
 
 
 def completed_in(checkpoints: Path) -> list[Path]:
-    """The directories of complete checkpoints, oldest first."""
+    """Returns the directories of complete checkpoints, oldest first."""
     found = [path.parent for path in checkpoints.rglob(METADATA_FILE)]
     return sorted(found, key=lambda path: (path / METADATA_FILE).stat().st_mtime_ns)
 

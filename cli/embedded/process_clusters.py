@@ -1,10 +1,10 @@
-"""The embedded clusters of this process: one for all its jobs, as long as their processes are configured alike.
+"""The embedded clusters of this process: one for all its jobs, as long as their processes need the same configuration.
 
     first job ─▶ a cluster starts ─▶ later jobs run on it, at the same time too ─▶ the process ends, and the cluster with it
                                        └─ a job does not fit: one more TaskManager
                                        └─ its cluster would be configured otherwise: one more cluster
 
-Threads may submit at the same time. A process that was forked off begins anew: the clusters belong to its parent.
+Threads may submit at the same time. A forked process starts clusters of its own: these belong to its parent.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tidegate.model.states import JobState
 
 
 class ProcessClusters:
-    """Keeps the clusters of one process by what their processes are configured with."""
+    """The clusters of one process, by the configuration of their processes."""
 
     def __init__(self) -> None:
         self._owner = os.getpid()
@@ -34,7 +34,7 @@ class ProcessClusters:
 
     @property
     def is_ours(self) -> bool:
-        """Returns whether this is the process that started them, and not one that was forked off."""
+        """Tells whether this is the process that started the clusters, and not a fork of it."""
         return self._owner == os.getpid()
 
     def submit(
@@ -45,8 +45,10 @@ class ProcessClusters:
         allow_non_restored_state: bool,
         of_processes: Mapping[str, str],
     ) -> JobManagerClient:
-        """Submits a job to the cluster of its configuration, and of what does not go with it, and returns that cluster's client. Raises why the
-        cluster does not start, or refuses the job."""
+        """Submits a job to the cluster with its configuration and ``of_processes``, started if need be; returns that cluster's client.
+
+        Raises the error that keeps the cluster from starting, or that refuses the job.
+        """
         settings = settings_of_processes({**graph.configuration, **of_processes})
         definitions = [f"{key}={text}" for key, text in settings.items()]
         # Environment and file count as well: a program may change them between two jobs.
@@ -63,7 +65,7 @@ class ProcessClusters:
             return cluster.client
 
     def close(self) -> None:
-        """Ends them with the jobs that still run. A second call does nothing, nor does one in another process."""
+        """Stops all clusters with the jobs that still run. Idempotent; does nothing in a forked process."""
         while self.is_ours and self._running:
             self._running.popitem()[1].close()
 
@@ -75,7 +77,7 @@ class _RunningCluster:
         self.client = client_at(cluster.configuration, cluster.address)
 
     def has_room(self, graph: JobGraph) -> bool:
-        """Finds slots for one more job, as ``make_room``; ``False`` when the JobManager is gone, or dying."""
+        """Provides slots for one more job like ``make_room``; returns ``False`` when the JobManager is gone, or ending."""
         if not self._cluster.is_alive():
             return False
         try:
@@ -85,7 +87,7 @@ class _RunningCluster:
         return True
 
     def make_room(self, graph: JobGraph) -> None:
-        """Finds slots for one more job. Its predecessors give theirs back when they are over."""
+        """Provides slots for one more job; jobs that are over have given theirs back."""
         self._slots_by_job = {job_id: n for job_id, n in self._slots_by_job.items() if not self._is_over(job_id)}
         wanted = slots_of(graph)
         self._cluster.add_slots(decide_added_slots(self._cluster.slots, self._slots_by_job.values(), wanted))
@@ -106,7 +108,7 @@ _clusters: list[ProcessClusters] = []
 
 
 def clusters_of_this_process() -> ProcessClusters:
-    """Returns the clusters of this process, which end with it, also those that were not closed."""
+    """Returns the clusters of this process, which are stopped when it ends."""
     if not _clusters or not _clusters[-1].is_ours:
         _clusters[:] = [ProcessClusters()]
         atexit.register(_clusters[-1].close)

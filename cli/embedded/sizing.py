@@ -1,4 +1,4 @@
-"""What an embedded cluster is made of, decided from the jobs that it has to run."""
+"""Decides the size and configuration of an embedded cluster from the jobs that it runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidegate.model.options import CheckpointingOptions, CheckpointStorageKind, 
 
 
 def slots_of(graph: JobGraph) -> int:
-    """Returns the slots that a job needs: the greatest parallelism of each slot-sharing group."""
+    """Returns how many slots a job needs: the sum of the highest parallelism of each slot-sharing group."""
     groups: defaultdict[str, int] = defaultdict(int)
     for vertex in graph.vertices:
         groups[vertex.slot_sharing_group] = max(groups[vertex.slot_sharing_group], vertex.parallelism)
@@ -19,17 +19,19 @@ def slots_of(graph: JobGraph) -> int:
 
 
 def decide_added_slots(offered: int, used: Iterable[int], wanted: int) -> int:
-    """Returns the slots of one more TaskManager, so that a job finds `wanted` beside those that `used` some, or 0 when there are enough.
+    """Returns the slots of one more TaskManager, so that a job finds `wanted` besides those that are `used`; 0 when there are enough.
 
-    It has no fewer than all before it: their number grows with the logarithm of the slots, however programs grow.
+    It has at least as many as all before it: so the number of TaskManagers grows with the logarithm of the slots.
     """
     missing = sum(used) + wanted - offered
     return max(missing, offered) if missing > 0 else 0
 
 
 def settings_of_processes(texts: Mapping[str, str]) -> dict[str, str]:
-    """Returns what of a job's configuration its cluster has to be started with. The rest travels with the job and is nobody else's: the next
-    job on the cluster must not find it."""
+    """Returns the part of a job's configuration with which its cluster has to be started.
+
+    The rest travels with the job, so that the next job on the cluster does not get it.
+    """
     configuration = Configuration.from_strings(texts)
     in_memory = configuration.get(CheckpointingOptions.STORAGE) is CheckpointStorageKind.JOBMANAGER
     return {key: text for key, text in configuration.to_strings().items() if _is_of_processes(key, in_memory)}

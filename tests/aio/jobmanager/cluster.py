@@ -103,7 +103,7 @@ async def start_job(client: Any, **configuration: str) -> None:
 
 
 async def run_job(client: Any, **configuration: str) -> jobmanager_pb2.JobStatus:
-    """The same, until all its tasks run."""
+    """Starts a job like ``start_job``, and waits until all its tasks run; returns its status."""
     await start_job(client, **configuration)
     return await watch_until(client, JOB, is_running)
 

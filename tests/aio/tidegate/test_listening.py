@@ -47,7 +47,7 @@ def taken(second: str) -> Iterator[int]:
 
 @pytest.fixture
 def offered(taken: int, monkeypatch: pytest.MonkeyPatch) -> int:
-    """The same, and the first free port that is found on the first address is this one."""
+    """A port like ``taken``, which is also the first free port that is found on the first address."""
     real = socket.create_server
     offers = iter([taken])
 
