@@ -29,23 +29,22 @@ AggregateFunctionName = Literal[
     "count", "sum", "min", "max", "avg", "first", "last", "stddev", "approx_distinct", "quantile", "median"
 ]
 RUNNING = ("count", "sum", "min", "max", "avg")
-"""Those that there are without windows too."""
+"""Aggregates that are available without windows too."""
 
 
 @dataclass(frozen=True)
 class Aggregate:
-    """One output column of a window or of a running aggregation: a function, the column that it reads, and the name of
-    its result."""
+    """An output column of a window or of a running aggregation: a function, the column that it reads, and the name of its result."""
 
     function: AggregateFunctionName
     column: str | None = None
     name: str = ""
     share: float | None = None
-    """The share of a quantile."""
+    """The share of a quantile, from 0 to 1."""
 
     @property
     def spec(self) -> str:
-        """The function as the operator's options name it."""
+        """Returns the function as the operator's options name it."""
         return self.function if self.share is None else f"{self.function}:{self.share}"
 
     def alias(self, name: str) -> Aggregate:
@@ -54,7 +53,7 @@ class Aggregate:
 
     @property
     def output_name(self) -> str:
-        """The name of the output column: ``sum_x`` when no alias was given."""
+        """Returns the name of the output column: ``sum_x`` unless an alias was given."""
         return self.name or (self.function if self.column is None else f"{self.function}_{self.column}")
 
     def output_field(self, schema: pa.Schema) -> pa.Field:
@@ -71,8 +70,8 @@ class Aggregate:
         return pa.field(self.output_name, self._output_type(kind))
 
     def partial_fields(self, schema: pa.Schema) -> list[pa.Field]:
-        """Returns the columns that travel from the local aggregation to the one behind the exchange, by their names inside: ``avg`` is a sum
-        and a count, and of integers of 64 bits also the sum of their upper halves."""
+        """Returns the columns that the local aggregation sends to the global one, by internal names: ``avg`` is a sum and a count, and for 64-bit
+        integers also the sum of their upper halves."""
         name = self.output_name
         found = self.output_field(schema)
         if self.function not in RUNNING:
@@ -114,8 +113,7 @@ class Aggregate:
 
 
 def _joint_type(function: str, kind: pa.DataType) -> pa.DataType:
-    """The type that travels for aggregates that are more than one number;
-    ``tidegate.columnar.aggregates.sketches`` makes it."""
+    """Returns the type of partial aggregates that are more than one number; ``tidegate.columnar.aggregates.sketches`` makes them."""
     match function:
         case "first" | "last":
             kind = kind.value_type if pa.types.is_dictionary(kind) else kind
@@ -129,8 +127,8 @@ def _joint_type(function: str, kind: pa.DataType) -> pa.DataType:
 
 
 def check_running(aggregates: Sequence[Aggregate], schema: pa.Schema, keys: Sequence[str]) -> None:
-    """Raises ``InvalidJob`` for those that need windows; ``SchemaMismatch`` for keys that they do not take, and columns that cannot go to where their key
-    is."""
+    """Raises ``InvalidJob`` for aggregates that need windows; ``SchemaMismatch`` for invalid keys, and for columns that cannot be sent to their key's
+    subtask."""
     for aggregate in aggregates:
         if aggregate.function not in RUNNING:
             raise InvalidJob(f"{aggregate.function} needs a window: without one there are {', '.join(RUNNING)}")
@@ -147,7 +145,7 @@ def check_running(aggregates: Sequence[Aggregate], schema: pa.Schema, keys: Sequ
 
 
 def check_moves(name: str, kind: pa.DataType, where: str) -> None:
-    """Raises ``SchemaMismatch`` for a column of which Arrow cannot take some rows."""
+    """Raises ``SchemaMismatch`` for a column of which Arrow cannot select rows."""
     try:
         pa.nulls(1, kind).take(pa.array([0])).filter(pa.array([True]))
     except pa.ArrowException as error:
@@ -158,7 +156,7 @@ def check_moves(name: str, kind: pa.DataType, where: str) -> None:
 
 
 def check_aggregates(aggregates: Sequence[Aggregate]) -> None:
-    """Raises ``InvalidJob`` when there is no aggregate, or something else among them."""
+    """Raises ``InvalidJob`` for an empty list, or for objects that are not aggregates."""
     if not aggregates:
         raise InvalidJob('agg needs at least one aggregate, such as count() or sum("x")')
     wrong = [aggregate for aggregate in aggregates if not isinstance(aggregate, Aggregate)]
@@ -167,7 +165,7 @@ def check_aggregates(aggregates: Sequence[Aggregate]) -> None:
 
 
 def key_fields(schema: pa.Schema, keys: Sequence[str]) -> list[pa.Field]:
-    """As they come out of an aggregation: without dictionaries. Raises ``SchemaMismatch`` for a type that cannot be a key."""
+    """Returns the key fields of an aggregation's result: without dictionaries. Raises ``SchemaMismatch`` for a type that cannot be a key."""
     kinds = [schema.field(name).type for name in keys]
     plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in kinds]
     for name, kind in zip(keys, plain, strict=True):
@@ -190,7 +188,7 @@ def _check_key(name: str, kind: pa.DataType) -> None:
 
 
 def distinct(fields: Sequence[pa.Field]) -> pa.Schema:
-    """Raises ``InvalidJob`` when a name is there twice."""
+    """Returns a schema of the fields. Raises ``InvalidJob`` for a duplicate name."""
     names = [field.name for field in fields]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -206,7 +204,7 @@ WINDOW_TIMES = ("window_start", "window_end")
 def partial_and_result_types(
     schema: pa.Schema, keys: list[str], aggregates: tuple[Aggregate, ...], times: Sequence[str]
 ) -> tuple[TypeInformation, TypeInformation]:
-    """Types of the stream of partial aggregates, which begins with the columns ``times``, and of the results."""
+    """Returns the types of partial aggregates, which begin with the columns ``times``, and of the results."""
     check_aggregates(aggregates)
     named = key_fields(schema, keys)
     start, end = (pa.field(name, pa.int64()) for name in WINDOW_TIMES)
@@ -243,12 +241,12 @@ def avg(column: str | Expression) -> Aggregate:
 
 
 def first(column: str | Expression) -> Aggregate:
-    """The value with the earliest event time; of equal times any."""
+    """Returns the value with the earliest event time; of equal times any."""
     return Aggregate("first", _name_of(column))
 
 
 def last(column: str | Expression) -> Aggregate:
-    """The value with the latest event time; of equal times any."""
+    """Returns the value with the latest event time; of equal times any."""
     return Aggregate("last", _name_of(column))
 
 
@@ -258,13 +256,13 @@ def stddev(column: str | Expression) -> Aggregate:
 
 
 def approx_distinct(column: str | Expression) -> Aggregate:
-    """How many different values there are: exact up to 1,023, then with a standard error of 3 %."""
+    """Returns the number of distinct values: exact up to 1,023, then with a standard error of 3 %."""
     return Aggregate("approx_distinct", _name_of(column))
 
 
 def quantile(column: str | Expression, share: float) -> Aggregate:
-    """The least value that is not exceeded by this share of the values (DuckDB's ``quantile_disc``), to 1 % of its size. NaN is left out. Raises
-    ``InvalidJob`` unless ``share`` is from 0 to 1."""
+    """Returns the smallest value that is not exceeded by this share of the values (DuckDB's ``quantile_disc``), to 1 % of its size. NaN is ignored.
+    Raises ``InvalidJob`` unless ``share`` is from 0 to 1."""
     if not 0.0 <= share <= 1.0:
         raise InvalidJob(f"quantile({column!r}, {share!r}): the share is from 0 to 1")
     name = _name_of(column)
@@ -272,7 +270,7 @@ def quantile(column: str | Expression, share: float) -> Aggregate:
 
 
 def median(column: str | Expression) -> Aggregate:
-    """The value in the middle, to 1 % of its size; of an even number of values the mean of the two in the middle (DuckDB's ``median``). NaN is left out."""
+    """Returns the median, to 1 % of its size; of an even number of values the mean of the middle two (DuckDB's ``median``). NaN is ignored."""
     return Aggregate("median", _name_of(column))
 
 

@@ -19,7 +19,8 @@ __all__ = ["AsyncDataStream"]
 
 
 class AsyncDataStream:
-    """``timeout``: of all attempts of one record together; 0: none. ``capacity``: records that a subtask works on at a time."""
+    """Applies an AsyncFunction to a stream. ``timeout``: for all attempts of one record together; 0: none. ``capacity``: how many records a subtask
+    processes at a time."""
 
     @staticmethod
     def unordered_wait(
@@ -29,7 +30,7 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: TypeHint = None,
     ) -> DataStream:
-        """Results leave as they come. No result overtakes a watermark, and no watermark a result."""
+        """Emits results as they complete. No result overtakes a watermark, and no watermark a result."""
         return _wait(data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type, ordered=False)
 
     @staticmethod
@@ -41,7 +42,7 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: TypeHint = None,
     ) -> DataStream:
-        """Emits results as they complete, with further attempts of failed calls."""
+        """Emits results as they complete, with retries of failed calls."""
         return _wait(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, ordered=False)
 
     @staticmethod
@@ -52,7 +53,7 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: TypeHint = None,
     ) -> DataStream:
-        """Results leave in the order of the records."""
+        """Emits results in the order of the records."""
         return _wait(data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type, ordered=True)
 
     @staticmethod
@@ -64,7 +65,7 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: TypeHint = None,
     ) -> DataStream:
-        """Emits results in the order of the records, with further attempts of failed calls."""
+        """Emits results in the order of the records, with retries of failed calls."""
         return _wait(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, ordered=True)
 
 

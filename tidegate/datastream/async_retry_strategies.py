@@ -1,4 +1,4 @@
-"""Strategies for retries of async functions (PyFlink: ``pyflink.datastream.async_retry_strategies``)."""
+"""Retry strategies of async functions (PyFlink: ``pyflink.datastream.async_retry_strategies``)."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class CheckpointConfig:
         self._configuration = configuration
 
     def is_checkpointing_enabled(self) -> bool:
-        """Tells whether an interval is set."""
+        """Returns whether an interval is set."""
         return self.get_checkpoint_interval() > 0
 
     def get_checkpoint_interval(self) -> int:
@@ -62,7 +62,7 @@ class CheckpointConfig:
         return self._set_duration(INTERVAL, checkpoint_interval, 1)
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
-        """At least once while checkpointing is off, as in Flink."""
+        """Returns the guarantee; as in Flink, at least once while checkpointing is off."""
         if not self.is_checkpointing_enabled():
             return CheckpointingMode.AT_LEAST_ONCE
         text = self._configuration.get_string(MODE, self.DEFAULT_MODE.value)
@@ -74,11 +74,11 @@ class CheckpointConfig:
         return self
 
     def get_checkpoint_timeout(self) -> int:
-        """Returns after how many milliseconds a checkpoint is given up."""
+        """Returns after how many milliseconds a checkpoint times out."""
         return self._duration_ms(TIMEOUT, self.DEFAULT_TIMEOUT)
 
     def set_checkpoint_timeout(self, checkpoint_timeout: int) -> CheckpointConfig:
-        """Sets after how many milliseconds a checkpoint is given up. Raises ``ConfigurationError`` below 1."""
+        """Sets after how many milliseconds a checkpoint times out. Raises ``ConfigurationError`` below 1."""
         return self._set_duration(TIMEOUT, checkpoint_timeout, 1)
 
     def get_min_pause_between_checkpoints(self) -> int:
@@ -109,37 +109,37 @@ class CheckpointConfig:
         return self
 
     def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
-        """Returns what becomes of the latest checkpoint when the job is cancelled."""
+        """Returns what is done with the latest checkpoint when the job is cancelled."""
         default = ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS.name
         return ExternalizedCheckpointRetention[self._configuration.get_string(RETENTION, default).upper()]
 
     def set_externalized_checkpoint_retention(
         self, retention_mode: ExternalizedCheckpointRetention
     ) -> CheckpointConfig:
-        """Sets what becomes of the latest checkpoint when the job is cancelled."""
+        """Sets what is done with the latest checkpoint when the job is cancelled."""
         self._configuration.set_string(RETENTION, retention_mode.name)
         return self
 
     def is_externalized_checkpoints_enabled(self) -> bool:
-        """Tells whether a retention other than ``NO_EXTERNALIZED_CHECKPOINTS`` is set."""
+        """Returns whether a retention other than ``NO_EXTERNALIZED_CHECKPOINTS`` is set."""
         none = ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
         return self.get_externalized_checkpoint_retention() is not none
 
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
-        """Barriers overtake data in flight, which becomes part of the checkpoint."""
+        """Enables unaligned checkpoints: barriers overtake in-flight data, which becomes part of the checkpoint."""
         self._configuration.set_boolean(UNALIGNED, enabled)
         return self
 
     def disable_unaligned_checkpoints(self) -> CheckpointConfig:
-        """Keeps barriers in line with the records, as they are by default."""
+        """Disables unaligned checkpoints, as by default: barriers stay in line with the records."""
         return self.enable_unaligned_checkpoints(False)
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
-        """Tells whether barriers may overtake records."""
+        """Returns whether barriers may overtake records."""
         return self._configuration.get_boolean(UNALIGNED, False)
 
     def set_alignment_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
-        """With unaligned checkpoints: how long a barrier aligns first; zero: not at all."""
+        """Sets how long a barrier of an unaligned checkpoint aligns first; zero: not at all."""
         return self._set_duration(ALIGNED_TIMEOUT, alignment_timeout.to_millis(), 0)
 
     def get_alignment_timeout(self) -> Duration:
@@ -147,7 +147,7 @@ class CheckpointConfig:
         return Duration.of_millis(self._duration_ms(ALIGNED_TIMEOUT, 0))
 
     def set_aligned_checkpoint_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
-        """Newer name of ``set_alignment_timeout``."""
+        """Sets how long a barrier of an unaligned checkpoint aligns first, under the newer name of ``set_alignment_timeout``."""
         return self.set_alignment_timeout(alignment_timeout)
 
     def get_aligned_checkpoint_timeout(self) -> Duration:
@@ -160,15 +160,15 @@ class CheckpointConfig:
         return self
 
     def is_force_unaligned_checkpoints(self) -> bool:
-        """Tells whether checkpoints are unaligned also where Flink would refuse it."""
+        """Returns whether checkpoints are unaligned also where Flink would refuse it."""
         return self._configuration.get_boolean(FORCED, False)
 
     def is_fail_on_checkpointing_errors(self) -> bool:
-        """Whether the first failed checkpoint fails the job."""
+        """Returns whether the first failed checkpoint fails the job."""
         return self.get_tolerable_checkpoint_failure_number() == 0
 
     def set_fail_on_checkpointing_errors(self, fail_on_checkpointing_errors: bool) -> CheckpointConfig:
-        """``False``: any number of checkpoints may fail."""
+        """Sets whether the first failed checkpoint fails the job; ``False``: any number may fail."""
         return self.set_tolerable_checkpoint_failure_number(0 if fail_on_checkpointing_errors else 2**31 - 1)
 
     def set_checkpoint_storage(self, storage: CheckpointStorage) -> CheckpointConfig:
@@ -177,7 +177,7 @@ class CheckpointConfig:
         return self
 
     def get_checkpoint_storage(self) -> CheckpointStorage | None:
-        """``None``: what the cluster is configured with."""
+        """Returns the storage of checkpoints; ``None``: the cluster's default."""
         name = self._configuration.get_string(STORAGE, "")
         directory = self._configuration.get_string(DIRECTORY, "") or None
         if name == "jobmanager":
@@ -185,7 +185,7 @@ class CheckpointConfig:
         return FileSystemCheckpointStorage(directory) if name == "filesystem" or directory else None
 
     def set_checkpoint_storage_dir(self, checkpoint_path: str) -> CheckpointConfig:
-        """Directory (path or URI) below which checkpoints are written."""
+        """Sets the directory (path or URI) below which checkpoints are written."""
         self._configuration.set_string(DIRECTORY, checkpoint_path)
         return self
 
@@ -201,7 +201,7 @@ class CheckpointConfig:
         return self
 
     def __getattr__(self, name: str) -> object:
-        """Only reached for names that are not there."""
+        """Raises ``AttributeError`` that names the missing attribute."""
         raise AttributeError(name if name.startswith("_") else f"CheckpointConfig.{name} is not available in tidegate")
 
 

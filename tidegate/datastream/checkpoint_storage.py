@@ -1,5 +1,4 @@
-"""Where checkpoints go, by name (PyFlink: ``pyflink.datastream.checkpoint_storage``). A storage here is nothing but Flink's
-options as texts."""
+"""Checkpoint storages (PyFlink: ``pyflink.datastream.checkpoint_storage``), which only set Flink's options."""
 
 from __future__ import annotations
 
@@ -9,11 +8,11 @@ __all__ = ["CheckpointStorage", "CustomCheckpointStorage", "FileSystemCheckpoint
 
 
 class CheckpointStorage:
-    """Base of both."""
+    """The base class of checkpoint storages."""
 
     @property
     def options(self) -> dict[str, str]:
-        """The configuration that selects it."""
+        """Returns the configuration that selects it."""
         raise AttributeError(f"{type(self).__name__} is no checkpoint storage that tidegate knows")
 
 
@@ -39,7 +38,7 @@ class JobManagerCheckpointStorage(CheckpointStorage):
         return None if self._given is None else _plain(self._given)
 
     def get_max_state_size(self) -> int:
-        """Bytes."""
+        """Returns the largest size of state in bytes."""
         return self._max_state_size
 
     def get_savepoint_path(self) -> str | None:
@@ -85,16 +84,16 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         return None
 
     def get_min_file_size_threshold(self) -> int:
-        """Bytes."""
+        """Returns the threshold in bytes below which state is stored with the metadata."""
         return self._threshold if self._threshold >= 0 else 20 * 1024
 
     def get_write_buffer_size(self) -> int:
-        """Bytes; without effect here."""
+        """Returns the size of write buffers in bytes, which has no effect here."""
         return self._write_buffer_size if self._write_buffer_size > 0 else max(4096, self._threshold)
 
 
 class CustomCheckpointStorage(CheckpointStorage):
-    """Refused: it would wrap a Java class."""
+    """A storage that wraps a Java class, which is refused."""
 
     def __init__(self, *_: object) -> None:
         raise TypeError(
@@ -104,7 +103,7 @@ class CustomCheckpointStorage(CheckpointStorage):
 
 
 def _plain(path: str) -> str:
-    """As Flink's ``Path`` shows it: without a slash at its end."""
+    """Formats a path as Flink's ``Path``: without a slash at its end."""
     plain = str(path)
     plain = f"file:/{plain[8:]}" if plain.startswith("file:///") else plain
     return plain.rstrip("/") or "/"

@@ -170,9 +170,9 @@ _NUMBERS = (
     f"(tidegate.datastream.connectors.number_seq), and {_COLLECTION}"
 )
 _INSTEAD = {"from_sequence": _NUMBERS, "generate_sequence": _NUMBERS, "from_elements": _COLLECTION}
-"""What programs find instead of methods that Flink has in Java, and PyFlink has not."""
+"""Replacements of methods that Flink has in Java and PyFlink has not."""
 DEFAULT_TRIGGER_MS = 100
-"""Twice what planning a batch takes: asked more often, an idle source would keep a processor busy."""
+"""The default interval of micro-batches in ms: twice what planning a batch takes; more often would keep a processor busy for an idle source."""
 
 
 class StreamExecutionEnvironment(ProgramBuilder):
@@ -287,7 +287,7 @@ class StreamExecutionEnvironment(ProgramBuilder):
         return stream.force_non_parallel()
 
     def from_collection(self, collection: Collection, type_info: TypeInformation | None = None) -> DataStream:
-        """Adds a bounded stream of the collection's present elements; its parallelism is 1.
+        """Adds a bounded stream of a collection's elements; its parallelism is 1.
 
         A list, a generator or another iterable has records, which travel pickled without ``type_info``. A frame of pandas or
         polars, an Arrow table or batch, or a structured array of NumPy has rows: without ``type_info`` the stream has its columns
@@ -301,7 +301,7 @@ class StreamExecutionEnvironment(ProgramBuilder):
         return stream.force_non_parallel()
 
     def from_pandas(self, pdf: PandasFrame, schema: PandasSchema = None) -> DataStream:
-        """Adds a bounded columnar stream of the rows of a frame of pandas, without its index; its parallelism is 1. NaN is null.
+        """Adds a bounded columnar stream of the rows of a pandas frame, without its index; its parallelism is 1. NaN is null.
 
         ``schema`` gives the columns other names, or types, or both: a list of names, a list of ``DataTypes``, a ``DataTypes.ROW`` or
         an Arrow schema, whose columns are found by name (PyFlink: ``TableEnvironment.from_pandas``).
@@ -310,7 +310,7 @@ class StreamExecutionEnvironment(ProgramBuilder):
         return self.from_collection(pandas_table(pdf, schema))
 
     def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
-        """Refused: functions of PyFlink cannot read Flink's distributed cache either."""
+        """Raises ``InvalidJob``: functions of PyFlink cannot read Flink's distributed cache either."""
         raise InvalidJob("register_cached_file() is for functions in Java; ship a file with add_python_archive()")
 
     def create_input(self, input_format: AvroInputFormat, type_info: TypeInformation | None = None) -> DataStream:
@@ -345,7 +345,7 @@ class StreamExecutionEnvironment(ProgramBuilder):
         return execution_plan(self.stream_graph())
 
     def _repr_html_(self) -> str:
-        """Returns what a notebook shows of the environment: the operators that were added since the last execution."""
+        """Returns the HTML of a notebook's view of the environment: the operators added since the last execution."""
         return program_html(self._transformations)
 
     def close(self) -> None:
@@ -353,11 +353,11 @@ class StreamExecutionEnvironment(ProgramBuilder):
 
     @property
     def _j_stream_execution_environment(self) -> StreamExecutionEnvironment:
-        """PyFlink's way to the environment in its JVM: here there is only this one (``java_utils.get_j_env_configuration``)."""
+        """Returns this environment: programs for PyFlink reach its JVM's environment by this name (``java_utils.get_j_env_configuration``)."""
         return self
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Only reached for names that are not there."""
+        """Raises ``AttributeError`` that names the missing attribute, with a replacement if there is one."""
         if name.startswith("_"):
             raise AttributeError(name)
         instead = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
@@ -365,8 +365,8 @@ class StreamExecutionEnvironment(ProgramBuilder):
 
 
 class DataStream(OperatorHandle):
-    """A stream of records of one type (PyFlink: ``DataStream``). It stands for the last operator of a program in the
-    making; methods that transform it add an operator and return another stream."""
+    """A stream of records of one type (PyFlink: ``DataStream``). It represents the last operator of a program that is being built; methods that
+    transform it add an operator and return another stream."""
 
     def __init__(self, env: StreamExecutionEnvironment, transformation: Transformation) -> None:
         super().__init__(transformation)
@@ -388,14 +388,14 @@ class DataStream(OperatorHandle):
     # --- functions of one record -----------------------------------------------------------------
 
     def map(self, func: Callable[[Record], Record] | MapFunction, output_type: TypeHint = None) -> DataStream:
-        """Emits one record for each record: what the function returns. Without ``output_type`` results travel pickled."""
+        """Applies a function to each record and emits its result. Without ``output_type`` results are pickled."""
         adapters.check_function(func, MapFunction, "map")
         return self._transform("map", "Map", {"func": func}, type_of(output_type))
 
     def flat_map(
         self, func: Callable[[Record], Iterable[Record] | None] | FlatMapFunction, output_type: TypeHint = None
     ) -> DataStream:
-        """Emits any number of records for each record: the elements of what the function returns."""
+        """Applies a function to each record and emits the elements of its result."""
         adapters.check_function(func, FlatMapFunction, "flat_map")
         return self._transform("flat_map", "FlatMap", {"func": func}, type_of(output_type))
 
@@ -431,9 +431,8 @@ class DataStream(OperatorHandle):
         return self._transform("map", "Projection", {"func": adapters.Projection(field_indexes)}, output_type)
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
-        """Gives records event time, and emits the watermarks of the strategy. Event time that begins inside a source
-        (``from_source``) is better where a source has splits. Raises ``InvalidJob`` or ``SchemaMismatch`` when the
-        strategy does not fit the stream."""
+        """Assigns event time to records, and emits the watermarks of the strategy. Event time that begins inside a source (``from_source``) is better
+        where a source has splits. Raises ``InvalidJob`` or ``SchemaMismatch`` when the strategy does not fit the stream."""
         strategy = self._bound_strategy(watermark_strategy)
         made = self._transform(
             "timestamps_watermarks", "Timestamps/Watermarks", {"strategy": strategy}, self.get_type()
@@ -444,15 +443,15 @@ class DataStream(OperatorHandle):
     # --- partitioning ----------------------------------------------------------------------------
 
     def rebalance(self) -> DataStream:
-        """Deals records to all subtasks of the next operator in turn."""
+        """Distributes records to all subtasks of the next operator in turn."""
         return self._partitioned(Partitioning.REBALANCE)
 
     def shuffle(self) -> DataStream:
-        """Deals records evenly. Here that is ``rebalance``, which is repeatable where a random choice is not."""
+        """Distributes records evenly. Here it equals ``rebalance``, which is repeatable, unlike a random choice."""
         return self._partitioned(Partitioning.REBALANCE, "SHUFFLE")
 
     def rescale(self) -> DataStream:
-        """Deals records in turn to the few subtasks of the next operator that belong to this one."""
+        """Distributes records in turn to the subtasks of the next operator that are assigned to this one."""
         return self._partitioned(Partitioning.RESCALE)
 
     def forward(self) -> DataStream:
@@ -481,7 +480,7 @@ class DataStream(OperatorHandle):
     # --- columns ---------------------------------------------------------------------------------
 
     def select(self, *columns: str | Expression, **named: Operand) -> DataStream:
-        """Columns by name or expression: ``select("a", (col("b") + 1).alias("c"), d=col("e"))``."""
+        """Projects to columns by name or expression: ``select("a", (col("b") + 1).alias("c"), d=col("e"))``."""
         schema = self._columns("select")
         chosen = [col(column) if isinstance(column, str) else column for column in columns]
         chosen += [lit(expression).alias(name) for name, expression in named.items()]
@@ -494,8 +493,8 @@ class DataStream(OperatorHandle):
     def map_batches(
         self, func: Callable[[pa.RecordBatch], pa.RecordBatch], schema: pa.Schema | TypeInformation
     ) -> DataStream:
-        """``func`` turns each Arrow record batch into one with the columns of ``schema``. How the stream is cut into
-        batches may differ from run to run."""
+        """Applies a function to Arrow record batches; it returns batches with the columns of ``schema``. The division of the stream into batches may
+        differ from run to run."""
         if not callable(func):
             raise InvalidJob(f"map_batches needs a function of a record batch, not {func!r}")
         self._columns("map_batches")
@@ -503,17 +502,17 @@ class DataStream(OperatorHandle):
         return self._transform("map_batches", "MapBatches", {"func": func}, output_type)
 
     def map_pandas(self, func: Callable[[Frame], Frame], schema: pa.Schema) -> DataStream:
-        """As ``map_batches``, with pandas frames."""
+        """Applies a function to batches as pandas frames, like ``map_batches``."""
         return self.map_batches(PandasFunction(func, schema), schema).name("MapPandas")
 
     def map_polars(self, func: Callable[[Frame], Frame], schema: pa.Schema) -> DataStream:
-        """As ``map_batches``, with polars frames. Raises ``InvalidJob`` where polars is not installed."""
+        """Applies a function to batches as polars frames, like ``map_batches``. Raises ``InvalidJob`` where polars is not installed."""
         polars_module()
         return self.map_batches(PolarsFunction(func, schema), schema).name("MapPolars")
 
     def sql(self, query: str) -> DataStream:
-        """``SELECT ... FROM input [WHERE ...]`` on the columns of this stream, or, with ``GROUP BY ..., TUMBLE(time column,
-        INTERVAL '5' SECOND)``, aggregates of event-time windows. Needs DuckDB (extra ``sql``). Raises ``InvalidJob``."""
+        """Runs a query on the columns of this stream: ``SELECT ... FROM input [WHERE ...]``, or with ``GROUP BY ..., TUMBLE(time column, INTERVAL '5'
+        SECOND)`` aggregates of event-time windows. Needs DuckDB (extra ``sql``). Raises ``InvalidJob``."""
         from tidegate.datastream.sql.planning import sql_stream
 
         stream: DataStream = self
@@ -527,7 +526,7 @@ class DataStream(OperatorHandle):
         *more: str | TypeInformation | None,
         key_type: TypeInformation | None = None,
     ) -> KeyedStream:
-        """Records of one key go to one subtask. ``key_by(selector, key_type)`` as in PyFlink, or ``key_by("column", ...)``."""
+        """Partitions the stream by key: ``key_by(selector, key_type)`` as in PyFlink, or ``key_by("column", ...)``."""
         if isinstance(key_selector, str):
             has_dicts = isinstance(self.get_type(), ArrowTypeInfo)
             key = column_key(self._columns("key_by"), [key_selector, *more], has_dicts=has_dicts)
@@ -542,7 +541,7 @@ class DataStream(OperatorHandle):
         return KeyedStream(self, KeySpec(selector=adapters.key_function(key_selector), key_type=key_type))
 
     def window_all(self, window_assigner: WindowAssigner[Record, AssignedWindow]) -> AllWindowedStream:
-        """Groups all records, whatever their keys, into windows, which one subtask works on."""
+        """Groups all records, whatever their keys, into windows, which one subtask processes."""
         return AllWindowedStream(self, window_assigner)
 
     # --- several streams -------------------------------------------------------------------------
@@ -560,7 +559,7 @@ class DataStream(OperatorHandle):
         return DataStream(self._env, made)
 
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
-        """Returns the stream of what the operator emitted with this tag."""
+        """Returns the stream of records that the operator emitted with this tag."""
         self._operator("get_side_output()")
         made = SideOutputTransformation(
             self._env.next_transformation_id(), output_tag.type_info, input=self._transformation, tag=output_tag
@@ -582,7 +581,7 @@ class DataStream(OperatorHandle):
         broadcast_state_descriptor: MapStateDescriptor | None = None,
         *other_broadcast_state_descriptors: MapStateDescriptor,
     ) -> DataStream | BroadcastStream:
-        """Sends every record to every subtask. With descriptors of broadcast state the result is for ``connect``."""
+        """Sends every record to every subtask. With descriptors of broadcast state the result can be passed to ``connect``."""
         made = self._partitioned(Partitioning.BROADCAST)
         if broadcast_state_descriptor is None:
             return made
@@ -595,7 +594,7 @@ class DataStream(OperatorHandle):
     def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream: ...
 
     def connect(self, ds: DataStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
-        """Joins two streams for one operator with two inputs, which may share state."""
+        """Connects two streams to one operator with two inputs, which may share state."""
         if isinstance(ds, BroadcastStream):
             return BroadcastConnectedStream(self, ds, ds.broadcast_state_descriptors)
         return ConnectedStreams(self, ds)
@@ -624,7 +623,7 @@ class DataStream(OperatorHandle):
         return DataStreamSink(made)
 
     def add_sink(self, sink_func: Sink | TwoPhaseCommitSinkFunction[Record, UserObject, UserObject]) -> DataStreamSink:
-        """Ends the stream in a function that commits in two phases, or in a sink, under PyFlink's older method."""
+        """Ends the stream in a two-phase commit function, or in a sink, under PyFlink's older method."""
         sink = TwoPhaseCommitSink(sink_func) if isinstance(sink_func, TwoPhaseCommitSinkFunction) else sink_func
         return self.sink_to(sink)
 
@@ -641,7 +640,7 @@ class DataStream(OperatorHandle):
         return self._collected(self._values_transformation(), self.get_type(), job_execution_name, limit)
 
     def to_pandas(self, job_execution_name: str | None = None) -> PandasFrame:
-        """Executes the program and returns the records of this stream, which must end, as a frame of pandas (PyFlink: ``Table.to_pandas``).
+        """Executes the program and returns the records of this stream, which must be bounded, as a pandas frame (PyFlink: ``Table.to_pandas``).
 
         Raises ``InvalidJob`` for a stream whose records are pickled objects, since those have no columns, and the job's error."""
         kind = self.get_type()
@@ -654,19 +653,19 @@ class DataStream(OperatorHandle):
             return to_frame(list(results.batches()), kind)
 
     def show(self, n: int = 20, seconds: float = 5.0) -> None:
-        """Shows the first ``n`` rows of this stream as a table: below the cell of a notebook, or printed. This method is tidegate's own.
+        """Shows the first ``n`` rows of this stream as a table, in a notebook or printed. This method is tidegate's own.
 
         It runs what the stream reads, without the program's sinks and checkpoints, until there are so many rows, the stream has ended, or it has run for
         ``seconds``. Raises ``InvalidJob`` for numbers that are not above 0, and the job's error."""
         self.preview(n, seconds).show()
 
     def preview(self, n: int = 20, seconds: float = 5.0) -> Preview:
-        """Returns the first ``n`` rows of this stream, as ``show`` finds them: ``table`` has them as an Arrow table, ``to_pandas()`` as a frame. This
-        method is tidegate's own. Raises what ``show`` raises."""
+        """Returns the first ``n`` rows of this stream as ``show`` finds them: ``table`` is an Arrow table, ``to_pandas()`` a frame. This method is
+        tidegate's own. Raises what ``show`` raises."""
         return preview(self._env, self._values_transformation(), self.get_type(), n, seconds)
 
     def plot(self, x: str, y: str | Sequence[str], by: str | None = None) -> None:
-        """Draws columns of numbers as lines over the column ``x`` in a notebook while the stream runs, one line for each column ``y`` and each value of
+        """Plots numeric columns as lines over the column ``x`` in a notebook while the stream runs, one line for each column ``y`` and each value of
         the column ``by``. This method is tidegate's own.
 
         It returns when the stream ends; an interrupt of the cell cancels its job. A line has the last 500 points. It runs what the stream reads, without
@@ -674,15 +673,15 @@ class DataStream(OperatorHandle):
         plot(self._env, self._values_transformation(), self.get_type(), x, [y] if isinstance(y, str) else list(y), by)
 
     def iterate(self, max_wait_time_ms: int = 0) -> DataStream:
-        """Refused, as Flink itself has given it up."""
+        """Raises ``InvalidJob``: iterations, which Flink has deprecated, are not supported."""
         raise InvalidJob(
             "iterate() is not available in tidegate, and deprecated in Flink: a job has no cycles. Send what is to come back "
             "through a topic or a table outside, and read it as a source"
         )
 
     def to_spark(self, write: Callable[[DataFrame, SparkEpoch], None]) -> DataStreamSink:
-        """Ends the stream in a function of yours that is given the rows of confirmed checkpoints as DataFrames, in the
-        Spark of the TaskManager, like Structured Streaming's ``foreachBatch``. This method is tidegate's own::
+        """Ends the stream in a user's function that gets the rows of confirmed checkpoints as DataFrames, in the TaskManager's Spark, like Structured
+        Streaming's ``foreachBatch``. This method is tidegate's own::
 
             stream.to_spark(lambda rows, epoch: rows.write.mode("append").parquet("out"))
 
@@ -704,13 +703,13 @@ class DataStream(OperatorHandle):
         return handle
 
     def _repr_html_(self) -> str:
-        """Returns what a notebook shows of the stream: the type of its records, and the operators that it reads."""
+        """Returns the HTML of a notebook's view of the stream: the type of its records, and its inputs."""
         return stream_html(self._transformation, self.get_type())
 
     # --- settings of this operator that a sink does not have --------------------------------------
 
     def start_new_chain(self) -> Self:
-        """Lets the operator begin a new chain."""
+        """Starts a new chain with this operator."""
         self._operator("start_new_chain()").chaining = ChainingStrategy.HEAD
         return self
 
@@ -723,7 +722,7 @@ class DataStream(OperatorHandle):
     # --- inside ----------------------------------------------------------------------------------
 
     def _values_transformation(self) -> Transformation:
-        """What a further operator that does not care for keys reads."""
+        """Returns the transformation that operators without keys read."""
         return self._transformation
 
     def _collected(
@@ -752,13 +751,13 @@ class DataStream(OperatorHandle):
         return DataStream(self._env, made)
 
     def _bound_strategy(self, strategy: WatermarkStrategy) -> WatermarkStrategy:
-        """The strategy, checked against this stream; a timestamp column of a record stream becomes an assigner."""
+        """Checks a strategy against this stream; a timestamp column of a record stream becomes an assigner."""
         if not isinstance(strategy, WatermarkStrategy):
             raise InvalidJob(f"not a WatermarkStrategy: {strategy!r}")
         return bind_strategy(strategy, self.get_type())
 
     def _columns(self, method: str) -> pa.Schema:
-        """The columns that a columnar method works on."""
+        """Returns the columns for a columnar method. Raises ``InvalidJob`` for a stream of pickled objects."""
         if self.get_type() == Types.PICKLED_BYTE_ARRAY():
             raise InvalidJob(
                 f"{method} works on columns, but the records of this stream are objects of unknown type: "
@@ -772,7 +771,7 @@ class DataStream(OperatorHandle):
         window: WindowAssigner[Record, AssignedWindow],
         aggregates: Sequence[Aggregate],
     ) -> DataStream:
-        """What a query with GROUP BY and a window becomes."""
+        """Aggregates windows by keys, for a query with GROUP BY and a window."""
         return self.key_by(*keys).window(window).agg(*aggregates)
 
     def _key(self) -> KeySpec | None:
@@ -781,9 +780,8 @@ class DataStream(OperatorHandle):
 
 
 class KeyedStream(DataStream):
-    """A stream whose records are grouped by a key (PyFlink: ``KeyedStream``). All records of one key reach one subtask,
-    whose functions have state for each key. ``name``, ``uid`` and the like belong to the operators before and behind
-    it."""
+    """A stream whose records are partitioned by a key (PyFlink: ``KeyedStream``). All records of one key reach one subtask, whose functions have state
+    for each key. ``name``, ``uid`` and similar methods belong to the operators before and behind it."""
 
     def __init__(self, origin: DataStream, key: KeySpec) -> None:
         env = origin.get_execution_environment()
@@ -799,7 +797,7 @@ class KeyedStream(DataStream):
         self._exchange_key = key
 
     def map(self, func: Callable[[Record], Record] | MapFunction, output_type: TypeHint = None) -> DataStream:
-        """A MapFunction may use keyed state."""
+        """Applies a function to each record and emits its result; a MapFunction may use keyed state."""
         if not isinstance(func, MapFunction):
             return super().map(func, output_type)
         return self._keyed("keyed_process", "Map", {"func": adapters.KeyedMap(func)}, type_of(output_type))
@@ -807,13 +805,13 @@ class KeyedStream(DataStream):
     def flat_map(
         self, func: Callable[[Record], Iterable[Record] | None] | FlatMapFunction, output_type: TypeHint = None
     ) -> DataStream:
-        """A FlatMapFunction may use keyed state."""
+        """Applies a function to each record and emits the elements of its result; a FlatMapFunction may use keyed state."""
         if not isinstance(func, FlatMapFunction):
             return super().flat_map(func, output_type)
         return self._keyed("keyed_process", "FlatMap", {"func": adapters.KeyedFlatMap(func)}, type_of(output_type))
 
     def filter(self, func: Callable[[Record], bool] | FilterFunction | Expression) -> DataStream:
-        """A FilterFunction may use keyed state."""
+        """Keeps the records for which a function is true; a FilterFunction may use keyed state."""
         if not isinstance(func, FilterFunction):
             return super().filter(func)
         return self._keyed("keyed_process", "Filter", {"func": adapters.KeyedFilter(func)}, self.get_type())
@@ -825,29 +823,29 @@ class KeyedStream(DataStream):
         return self._keyed("keyed_reduce", "Reduce", {"func": func}, self.get_type())
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream:
-        """The running sum of a field; the other fields are those of the first record."""
+        """Emits the running sum of a field for each record; other fields are those of the first record."""
         return self._field_reduce("sum", position_to_sum)
 
     def min(self, position_to_min: int | str = 0) -> DataStream:
-        """The smallest value of a field; the other fields are those of the first record."""
+        """Emits the smallest value so far of a field for each record; other fields are those of the first record."""
         return self._field_reduce("min", position_to_min)
 
     def max(self, position_to_max: int | str = 0) -> DataStream:
-        """The largest value of a field; the other fields are those of the first record."""
+        """Emits the largest value so far of a field for each record; other fields are those of the first record."""
         return self._field_reduce("max", position_to_max)
 
     def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
-        """The first record with the smallest value of a field."""
+        """Emits the first record so far with the smallest value of a field."""
         return self._field_reduce("min_by", position_to_min_by)
 
     def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
-        """The first record with the largest value of a field."""
+        """Emits the first record so far with the largest value of a field."""
         return self._field_reduce("max_by", position_to_max_by)
 
     def agg(self, *aggregates: Aggregate, ttl: StateTtlConfig | None = None) -> DataStream:
-        """Ours: running aggregates of columns, without windows. For each batch one row for every key in it: the key columns
-        and the aggregates so far. Needs ``key_by("column", ...)`` with keys that are numbers, booleans, instants, texts or
-        bytes. Rows have no timestamps.
+        """Emits running aggregates of columns, without windows: for each batch one row for every key in it, with the key columns and the aggregates so
+        far. Needs ``key_by("column", ...)`` with keys that are numbers, booleans, instants, texts or bytes. Rows have no timestamps. This method is
+        tidegate's own.
 
         With ``ttl`` a key that no row has had for so long (processing time) is forgotten, and begins anew with its next row, as
         keyed state of functions does."""
@@ -878,7 +876,7 @@ class KeyedStream(DataStream):
         return WindowedStream(self, window_assigner)
 
     def count_window(self, size: int, slide: int = 0) -> WindowedStream:
-        """Windows of ``size`` records of a key, one each ``slide`` records (0: one beside the other). What never fills never
+        """Groups the records of each key into windows of ``size`` records, one every ``slide`` records (0: tumbling). A window that never fills never
         fires."""
         if slide:
             return self.window(CountSlidingWindowAssigner(size, slide))
@@ -892,7 +890,7 @@ class KeyedStream(DataStream):
         raise InvalidJob("Cannot override partitioning for KeyedStream.")
 
     def interval_join(self, other_stream: KeyedStream) -> IntervalJoin:
-        """Pairs of records with equal keys and times near each other: ``.between(lower, upper).process(...)``."""
+        """Joins records with equal keys and nearby times: ``.between(lower, upper).process(...)``."""
         return IntervalJoin(self, other_stream)
 
     def key_by(
@@ -906,7 +904,7 @@ class KeyedStream(DataStream):
     def _collected(
         self, stream: Transformation, type_info: TypeInformation, job_name: str | None, limit: int | None
     ) -> CloseableIterator | list[Record]:
-        """As PyFlink gives them: rows of the key (``f0``) and the record (``f1``)."""
+        """Collects results as PyFlink does: rows of the key (``f0``) and the record (``f1``)."""
         name, func = "_stream_key_by_map_operator", adapters.KeyAndRecord(self.record_key().selector)
         pairs = self._env.add_operator(
             "map", name, {"func": func}, Types.PICKLED_BYTE_ARRAY(), (self.before_exchange(),)
@@ -923,16 +921,16 @@ class KeyedStream(DataStream):
     # --- inside ----------------------------------------------------------------------------------
 
     def _values_transformation(self) -> Transformation:
-        """An operator that does not care for keys reads the records where their keys belong: a sink has all of one key in one
-        subtask, in their order. Follows ``KeyedStream._values`` of PyFlink."""
+        """Returns the partitioned records also for operators without keys: a sink gets all records of one key in one subtask, in their order. Follows
+        PyFlink's ``KeyedStream._values``."""
         return self._transformation
 
     def before_exchange(self) -> Transformation:
-        """The records where they are made, for what works on them before they go where their keys belong."""
+        """Returns the records before the exchange by key, for operators that run ahead of it."""
         return self._origin._values_transformation()
 
     def record_key(self) -> KeySpec:
-        """The key for operators on single records: always by selector."""
+        """Returns the key for operators on single records, always as a selector."""
         key = self._exchange_key
         if not key.columns:
             return key
@@ -942,7 +940,7 @@ class KeyedStream(DataStream):
         return self.record_key()
 
     def exchange_key(self) -> KeySpec:
-        """Returns the key by which records are dealt to subtasks."""
+        """Returns the key by which records are partitioned."""
         return self._exchange_key
 
     def _transform(
@@ -957,7 +955,7 @@ class KeyedStream(DataStream):
         options: dict[str, UserObject],
         output_type: TypeInformation,
     ) -> DataStream:
-        """An operator behind the exchange by key."""
+        """Adds an operator behind the exchange by key."""
         made = self._env.add_operator(kind, name, options, output_type, (self._transformation,), self.record_key())
         return DataStream(self._env, made)
 
@@ -966,11 +964,11 @@ class KeyedStream(DataStream):
 
 
 class CachedDataStream(DataStream):
-    """The records of the stream that was cached, in this job and in later ones of the same program. Flink promises no more: it
-    computes a lost cache again. Here every job computes them, so what takes long is better written with a FileSink."""
+    """The records of a cached stream, in this job and in later ones of the same program. As in Flink, a lost cache is computed again; here every job
+    does so, so slow results are better written with a FileSink."""
 
     def invalidate(self) -> None:
-        """Nothing is kept, so nothing is released."""
+        """Does nothing: no records are kept."""
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         """Raises ``InvalidJob``: settings belong to the operator before ``cache()``."""
@@ -1021,7 +1019,7 @@ class ConnectedStreams:
         return self._connected("CoFlatMap", adapted, output_type)
 
     def process(self, func: CoProcessFunction | KeyedCoProcessFunction, output_type: TypeHint = None) -> DataStream:
-        """A ``KeyedCoProcessFunction`` needs keyed streams; a ``CoProcessFunction`` takes keyed ones too."""
+        """Applies a process function to both streams. A ``KeyedCoProcessFunction`` needs keyed streams; a ``CoProcessFunction`` accepts them too."""
         if isinstance(func, KeyedCoProcessFunction) and not self._is_keyed():
             raise InvalidJob("a KeyedCoProcessFunction needs key_by() on both connected streams")
         if not isinstance(func, (CoProcessFunction, KeyedCoProcessFunction)):
@@ -1045,12 +1043,12 @@ class ConnectedStreams:
         return DataStream(env, made)
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Only reached for names that are not there."""
+        """Raises ``AttributeError`` that names the missing attribute."""
         raise AttributeError(name if name.startswith("_") else f"ConnectedStreams.{name} is not available in tidegate")
 
 
 class BroadcastStream:
-    """All that it can do is to be connected to another stream."""
+    """A stream with broadcast state, which can only be connected to another stream."""
 
     def __init__(self, input_stream: DataStream, broadcast_state_descriptors: Sequence[MapStateDescriptor]) -> None:
         for descriptor in broadcast_state_descriptors:
@@ -1064,7 +1062,7 @@ class BroadcastStream:
 
 
 class BroadcastConnectedStream:
-    """``process`` with a BroadcastProcessFunction, or, beside a KeyedStream, a KeyedBroadcastProcessFunction."""
+    """A stream connected to a broadcast stream. ``process`` takes a BroadcastProcessFunction, or for a KeyedStream a KeyedBroadcastProcessFunction."""
 
     def __init__(
         self,
@@ -1118,8 +1116,7 @@ def _as_it_is(function: UserObject) -> UserObject:
 
 
 class WindowsOfStream:
-    """What streams in windows have in common, with keys or without. ``_functions``: the kinds of function that see a window,
-    each with the adapter that makes a ProcessWindowFunction of it."""
+    """The base of windowed streams, keyed or not. ``_functions``: the kinds of window functions, each with its adapter to a ProcessWindowFunction."""
 
     _functions: ClassVar[
         Mapping[type[Function], Callable[[UserObject], ProcessWindowFunction[Record, Record, Key, AssignedWindow]]]
@@ -1146,7 +1143,7 @@ class WindowsOfStream:
         return self._keyed_stream.get_type()
 
     def trigger(self, trigger: Trigger[Record, AssignedWindow]) -> Self:
-        """In place of the assigner's own trigger."""
+        """Replaces the assigner's default trigger."""
         if not isinstance(trigger, Trigger):
             raise InvalidJob(f"not a Trigger: {trigger!r}")
         if isinstance(self._assigner, MergingWindowAssigner) and not trigger.can_merge():
@@ -1158,15 +1155,15 @@ class WindowsOfStream:
         return self
 
     def evictor(self, evictor: Evictor) -> Self:
-        """Takes records out of the window when it fires (Flink's Java API; PyFlink has no evictors). The window then keeps
-        all its records until it is over."""
+        """Sets an evictor, which removes records from the window when it fires (Flink's Java API; PyFlink has no evictors). The window then keeps all
+        its records until it ends."""
         if not isinstance(evictor, Evictor):
             raise InvalidJob(f"not an Evictor: {evictor!r}")
         self._evictor = evictor
         return self
 
     def allowed_lateness(self, time_ms: int | Time | Duration) -> Self:
-        """How long after its end (in event time) a window still takes records and fires again."""
+        """Sets how long after its end (in event time) a window still accepts records and fires again."""
         lateness_ms = to_millis(time_ms, "allowed_lateness")
         if lateness_ms < 0:
             raise InvalidJob(f"the allowed lateness must not be negative: {time_ms}")
@@ -1174,7 +1171,7 @@ class WindowsOfStream:
         return self
 
     def side_output_late_data(self, output_tag: OutputTag) -> Self:
-        """Records that come too late go to this side output instead of being dropped."""
+        """Sends records that come too late to this side output instead of dropping them."""
         self._late_tag = output_tag
         return self
 
@@ -1184,7 +1181,7 @@ class WindowsOfStream:
         window_function: UserObject = None,
         output_type: TypeHint = None,
     ) -> DataStream:
-        """One value for each window. ``window_function`` sees the reduced value and the window."""
+        """Reduces the records of each window to one value. ``window_function`` gets the reduced value and the window."""
         check_function(reduce_function, ReduceFunction, "reduce")
         kind = self.get_input_type() if window_function is None and output_type is None else type_of(output_type)
         return self._window(("reduce", reduce_function, *self._with(window_function)), kind)
@@ -1196,7 +1193,7 @@ class WindowsOfStream:
         accumulator_type: TypeHint = None,
         output_type: TypeHint = None,
     ) -> DataStream:
-        """One accumulator for each window. ``window_function`` sees the result and the window."""
+        """Aggregates the records of each window. ``window_function`` gets the result and the window."""
         if not isinstance(aggregate_function, AggregateFunction):
             raise InvalidJob(f"aggregate needs an AggregateFunction, not {aggregate_function!r} (columns: use agg)")
         function = ("aggregate", aggregate_function, *self._with(window_function))
@@ -1237,21 +1234,21 @@ class WindowsOfStream:
         return self._keyed_stream._keyed("window", type(self._assigner).__name__, options, output_type)
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Only reached for names that are not there."""
+        """Raises ``AttributeError`` that names the missing attribute."""
         raise AttributeError(
             name if name.startswith("_") else f"{type(self).__name__}.{name} is not available in tidegate"
         )
 
 
 class WindowedStream(WindowsOfStream):
-    """Windows of the records of each key."""
+    """A keyed stream in windows."""
 
     _functions: ClassVar = {WindowFunction: ApplyWindow, ProcessWindowFunction: _as_it_is}
 
     def apply(
         self, window_function: WindowFunction[Record, Record, Key, AssignedWindow], output_type: TypeHint = None
     ) -> DataStream:
-        """Sees all records of the window at once; they are kept in state until then."""
+        """Applies a function to all records of each window; they are kept in state until then."""
         return self._window(("process", self._of_kind(0, window_function, "apply")), type_of(output_type))
 
     def process(
@@ -1259,13 +1256,13 @@ class WindowedStream(WindowsOfStream):
         process_window_function: ProcessWindowFunction[Record, Record, Key, AssignedWindow],
         output_type: TypeHint = None,
     ) -> DataStream:
-        """Sees all records of the window at once; they are kept in state until then."""
+        """Applies a function to all records of each window; they are kept in state until then."""
         return self._window(("process", self._of_kind(1, process_window_function, "process")), type_of(output_type))
 
     def agg(self, *aggregates: Aggregate) -> DataStream:
-        """Ours: one row of ``window_start, window_end`` (int64, ms), the key columns and the aggregates for each key and
-        window. Needs ``key_by("column", ...)`` and windows of event time: tumbling ones, sliding ones whose slide divides their
-        size (a row is aggregated once for each slide, not for each window), or sessions with a fixed gap."""
+        """Aggregates columns of each window: emits one row of ``window_start, window_end`` (int64, ms), the key columns and the aggregates for each key
+        and window. Needs ``key_by("column", ...)`` and windows of event time: tumbling ones, sliding ones whose slide divides their size (a row is
+        aggregated once for each slide, not for each window), or sessions with a fixed gap. This method is tidegate's own."""
         keyed, assigner = self._keyed_stream, self._assigner
         keys = list(keyed.exchange_key().columns)
         if not keys:
@@ -1305,7 +1302,7 @@ class WindowedStream(WindowsOfStream):
         local_type: TypeInformation,
         output_type: TypeInformation,
     ) -> DataStream:
-        """The local aggregation in the producer's chain, the exchange, and the merge behind it."""
+        """Adds the local aggregation in the producer's chain, the exchange, and the global aggregation."""
         keyed, env = self._keyed_stream, self.get_execution_environment()
         key = keyed.exchange_key()
         key = replace(key, columns=tuple(map(internal_name, key.columns)))
@@ -1341,7 +1338,7 @@ class WindowedStream(WindowsOfStream):
 
 
 class AllWindowedStream(WindowsOfStream):
-    """Windows of all records together, in one subtask."""
+    """All records of a stream in windows, in one subtask."""
 
     _functions: ClassVar = {AllWindowFunction: ApplyAllWindow, ProcessAllWindowFunction: ProcessAllWindow}
 
@@ -1352,7 +1349,7 @@ class AllWindowedStream(WindowsOfStream):
     def apply(
         self, window_function: AllWindowFunction[Record, Record, AssignedWindow], output_type: TypeHint = None
     ) -> DataStream:
-        """Sees all records of the window at once; they are kept in state until then."""
+        """Applies a function to all records of each window; they are kept in state until then."""
         return self._window(("process", self._of_kind(0, window_function, "apply")), type_of(output_type))
 
     def process(
@@ -1360,7 +1357,7 @@ class AllWindowedStream(WindowsOfStream):
         process_window_function: ProcessAllWindowFunction[Record, Record, AssignedWindow],
         output_type: TypeHint = None,
     ) -> DataStream:
-        """Sees all records of the window at once; they are kept in state until then."""
+        """Applies a function to all records of each window; they are kept in state until then."""
         return self._window(("process", self._of_kind(1, process_window_function, "process")), type_of(output_type))
 
     def _window(
@@ -1385,7 +1382,7 @@ class IntervalJoin:
         self._right = right
 
     def in_event_time(self) -> IntervalJoin:
-        """As it is anyway."""
+        """Returns the join itself, which is always in event time."""
         return self
 
     def in_processing_time(self) -> IntervalJoin:
@@ -1393,7 +1390,7 @@ class IntervalJoin:
         raise InvalidJob("an interval join works in event time only, as in Flink")
 
     def between(self, lower_bound: int | Time | Duration, upper_bound: int | Time | Duration) -> IntervalJoined:
-        """Relative to the left record, ms; both ends belong to the interval."""
+        """Sets the bounds relative to the left record's time, in ms, both included."""
         return IntervalJoined(
             self._left,
             self._right,
@@ -1416,22 +1413,22 @@ class IntervalJoined:
         self._late_tags: dict[int, OutputTag] = {}
 
     def lower_bound_exclusive(self) -> IntervalJoined:
-        """Leaves out pairs that lie exactly at the lower bound."""
+        """Excludes pairs exactly at the lower bound."""
         self._is_lower_inclusive = False
         return self
 
     def upper_bound_exclusive(self) -> IntervalJoined:
-        """Leaves out pairs that lie exactly at the upper bound."""
+        """Excludes pairs exactly at the upper bound."""
         self._is_upper_inclusive = False
         return self
 
     def side_output_left_late_data(self, output_tag: OutputTag) -> IntervalJoined:
-        """Records behind the watermark go there instead of being dropped."""
+        """Sends late records of the left stream to this side output instead of dropping them."""
         self._late_tags[0] = output_tag
         return self
 
     def side_output_right_late_data(self, output_tag: OutputTag) -> IntervalJoined:
-        """Records behind the watermark go there instead of being dropped."""
+        """Sends late records of the right stream to this side output instead of dropping them."""
         self._late_tags[1] = output_tag
         return self
 
@@ -1459,7 +1456,7 @@ class IntervalJoined:
 
 
 class CoGroupedStreams:
-    """``a.co_group(b)``"""
+    """The coGroup of two streams, ``a.co_group(b)``."""
 
     _method = "co_group"
 
@@ -1472,18 +1469,18 @@ class CoGroupedStreams:
         self.stream2 = stream2
 
     def where(self, key_selector: Selector, key_type: TypeInformation | None = None) -> Where:
-        """The key of a record of the first stream."""
+        """Sets the key selector of the first stream."""
         return Where(self, _checked(key_selector, "where"), key_type)
 
     def adapter(self, function: UserObject) -> WindowFunction[Record, Record, Key, AssignedWindow]:
-        """The window function that ``apply`` means."""
+        """Returns the window function that adapts a CoGroupFunction."""
         if not isinstance(function, CoGroupFunction):
             raise InvalidJob(f"apply behind co_group needs a CoGroupFunction, not {function!r}")
         return CoGroupWindow(function)
 
 
 class JoinedStreams(CoGroupedStreams):
-    """``a.join(b)``"""
+    """The window join of two streams, ``a.join(b)``."""
 
     _method = "join"
 
@@ -1505,7 +1502,7 @@ class Where:
         self._key_type = key_type
 
     def equal_to(self, key_selector: Selector, key_type: TypeInformation | None = None) -> EqualTo:
-        """The key of a record of the second stream. Both keys have one type."""
+        """Sets the key selector of the second stream. Both keys must have one type."""
         first, second = self._key_type, key_type
         if first is not None and second is not None and first != second:
             raise InvalidJob(f"the keys of the two streams have different types: {first!r} and {second!r}")
@@ -1524,7 +1521,7 @@ class EqualTo:
         self._key_type = key_type
 
     def window(self, assigner: WindowAssigner[Record, AssignedWindow]) -> WithWindow:
-        """Says which windows the two streams are joined in."""
+        """Sets the windows in which the two streams are joined."""
         streams = self._streams
         kinds = (streams.stream1.get_type(), streams.stream2.get_type())
         tagged = Types.TUPLE([Types.INT(), *kinds])
@@ -1533,7 +1530,7 @@ class EqualTo:
 
 
 class WithWindow:
-    """Settings of the window, then ``apply``."""
+    """A window join with its windows: settings, then ``apply``."""
 
     def __init__(self, streams: CoGroupedStreams, windowed: WindowedStream) -> None:
         self._streams = streams
@@ -1545,19 +1542,18 @@ class WithWindow:
         return self
 
     def evictor(self, evictor: Evictor) -> WithWindow:
-        """Removes elements around the call of the function, as the evictor decides."""
+        """Sets an evictor, which removes elements before or after the function is called."""
         self._windowed.evictor(evictor)
         return self
 
     def allowed_lateness(self, time_ms: int | Time | Duration) -> WithWindow:
-        """Keeps windows for this long behind their end (milliseconds, ``Time`` or ``Duration``), so that late records
-        still reach them."""
+        """Keeps windows for this long after their end (milliseconds, ``Time`` or ``Duration``), so that late records still reach them."""
         self._windowed.allowed_lateness(time_ms)
         return self
 
     def apply(self, function: UserObject, output_type: TypeHint = None) -> DataStream:
-        """``function``: a CoGroupFunction behind ``co_group``; a JoinFunction, FlatJoinFunction or a function of two records
-        behind ``join``."""
+        """Applies a function to each window: a CoGroupFunction after ``co_group``; a JoinFunction, FlatJoinFunction or a function of two records after
+        ``join``."""
         made: DataStream = self._windowed.apply(self._streams.adapter(function), output_type)
         return made
 
@@ -1573,7 +1569,7 @@ def _a(kind: type) -> str:
 
 
 def _slide_of(assigner: TumblingEventTimeWindows[Record] | SlidingEventTimeWindows[Record]) -> int:
-    """Raises ``InvalidJob`` unless it divides the size."""
+    """Returns the slide of windows. Raises ``InvalidJob`` unless it divides the size."""
     slide_ms = assigner.slide_ms if isinstance(assigner, SlidingEventTimeWindows) else assigner.size_ms
     if assigner.size_ms % slide_ms:
         raise InvalidJob(

@@ -1,4 +1,4 @@
-"""`ExternalizedCheckpointRetention`: what stays when a job ends (PyFlink: its module of the same name)."""
+"""`ExternalizedCheckpointRetention`: what is kept when a job ends (PyFlink: its module of the same name)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ __all__ = ["ExternalizedCheckpointRetention"]
 
 
 class ExternalizedCheckpointRetention(Enum):
-    """Says what becomes of a job's latest checkpoint when the job is cancelled (PyFlink:
-    ``ExternalizedCheckpointRetention``). After a failure it is always kept."""
+    """What is done with a job's latest checkpoint when the job is cancelled (PyFlink: ``ExternalizedCheckpointRetention``). After a failure it is
+    always kept."""
 
     DELETE_ON_CANCELLATION = 0
     RETAIN_ON_CANCELLATION = 1

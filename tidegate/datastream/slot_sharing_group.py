@@ -91,11 +91,11 @@ class SlotSharingGroup:
 
     @staticmethod
     def builder(name: str) -> Builder:
-        """Starts a group without resources."""
+        """Returns a builder of a group without resources."""
         return Builder(name)
 
     class Builder:
-        """``build`` raises ``InvalidJob`` unless CPU cores and heap memory are both set, or no resource is."""
+        """Builds a ``SlotSharingGroup``. ``build`` raises ``InvalidJob`` unless CPU cores and heap memory are both set, or no resource is."""
 
         def __init__(self, name: str) -> None:
             self._group = SlotSharingGroup(name)

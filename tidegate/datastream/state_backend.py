@@ -1,4 +1,4 @@
-"""State backends by name (PyFlink: ``pyflink.datastream.state_backend``)."""
+"""State backends (PyFlink: ``pyflink.datastream.state_backend``)."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _TRANSFER_THREADS = 4
 
 @dataclass
 class StateBackend:
-    """``backend_type`` is the text of ``state.backend.type``."""
+    """The base class of state backends. ``backend_type``: the value of ``state.backend.type``."""
 
     backend_type: str
 
     @property
     def options(self) -> dict[str, str]:
-        """The configuration that selects it."""
+        """Returns the configuration that selects it."""
         return {StateOptions.BACKEND.key: self.backend_type}
 
 
@@ -45,7 +45,7 @@ class PredefinedOptions(Enum):
 
 
 class CustomStateBackend(StateBackend):
-    """Refused: it would wrap a Java class."""
+    """A backend that wraps a Java class, which is refused."""
 
     def __init__(self, *_: object) -> None:
         raise TypeError(
@@ -55,14 +55,14 @@ class CustomStateBackend(StateBackend):
 
 
 class HashMapStateBackend(StateBackend):
-    """State as Python objects and Arrow arrays in the memory of the subtask."""
+    """Keeps state as Python objects and Arrow arrays in the memory of the subtask."""
 
     def __init__(self) -> None:
         super().__init__("hashmap")
 
 
 class EmbeddedRocksDBStateBackend(StateBackend):
-    """State on the local disk of the TaskManager, for more of it than fits into memory. Needs ``tidegate[rocksdb]``.
+    """Keeps state on the local disk of the TaskManager, for more of it than fits into memory. Needs ``tidegate[rocksdb]``.
 
     ``enable_incremental_checkpointing``: ``None`` leaves it to ``execution.checkpointing.incremental``."""
 
@@ -75,11 +75,11 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self._transfer_threads = -1
 
     def is_incremental_checkpoints_enabled(self) -> bool:
-        """Tells whether incremental checkpoints were enabled at this backend."""
+        """Returns whether incremental checkpoints were enabled at this backend."""
         return bool(self._incremental)
 
     def set_db_storage_paths(self, *paths: str) -> None:
-        """Local directories for its files, as paths or ``file:`` URIs; the subtasks are dealt among them."""
+        """Sets local directories for its files, as paths or ``file:`` URIs; subtasks are distributed among them."""
         self._paths = tuple(_local_directory(path) for path in paths)
 
     def get_db_storage_paths(self) -> list[str] | None:
@@ -128,12 +128,12 @@ class EmbeddedRocksDBStateBackend(StateBackend):
 
 
 def _from_j_state_backend(j_state_backend: StateBackend) -> StateBackend:
-    """Under PyFlink's name. Raises ``TypeError`` for what is no state backend of tidegate."""
+    """Converts an object under PyFlink's name to a state backend. Raises ``TypeError`` for others."""
     return j_state_backend if isinstance(j_state_backend, StateBackend) else CustomStateBackend(j_state_backend)
 
 
 def _local_directory(path: str) -> str:
-    """Without scheme and host of a URI, and without a slash at its end, as Flink's ``Path`` has it."""
+    """Returns the path of a URI without a slash at its end, as Flink's ``Path``."""
     plain = urlsplit(path).path if path.startswith("file:") else path
     return plain.rstrip("/") or "/"
 

@@ -1,1 +1,1 @@
-"""From a program to what is submitted: transformations, the stream graph, the job graph, and who takes it."""
+"""From a program to its submission: transformations, stream graph, job graph, and executors."""

@@ -39,14 +39,14 @@ INPUTS = {
     "keyed_broadcast_process": ("KEYED", "DIRECT"),
     "broadcast_process": ("HELD", "DIRECT"),
 }
-"""By kind of operator: how the runtime hands its inputs on (``tidegate.taskmanager.operators.batch.sorted_inputs``)."""
+"""How the runtime reads the inputs of each kind of operator in BATCH mode (``tidegate.taskmanager.operators.batch.sorted_inputs``)."""
 
 RUNTIME_MODE = "execution.runtime-mode"
 CHECKPOINT_INTERVAL = "execution.checkpointing.interval"
 
 
 def to_batch(node: StreamNode) -> None:
-    """Changes kind and options of an operator."""
+    """Changes kind and options of an operator for BATCH mode."""
     if node.kind == "keyed_reduce":
         assert node.output_type is not None
         node.kind = "keyed_process"
@@ -61,8 +61,8 @@ def to_batch(node: StreamNode) -> None:
 
 
 def batch_configuration(configuration: Mapping[str, str], nodes: Iterable[StreamNode]) -> dict[str, str]:
-    """That of a job in BATCH mode: no checkpoints, and the mode by name where it was AUTOMATIC. Its exchanges block, unless an operator
-    has to run beside another one. Raises ``InvalidJob`` when blocking exchanges were asked for by name then."""
+    """Returns the configuration of a BATCH job: without checkpoints, the mode named where it was AUTOMATIC, and with blocking exchanges unless an
+    operator must run at the same time as another. Raises ``InvalidJob`` when blocking exchanges were configured nevertheless."""
     kept = {key: text for key, text in configuration.items() if key != CHECKPOINT_INTERVAL}
     option = ExecutionOptions.BATCH_SHUFFLE_MODE
     mode = Configuration.from_strings(configuration).get(option)
@@ -78,7 +78,7 @@ def batch_configuration(configuration: Mapping[str, str], nodes: Iterable[Stream
 
 
 def _why_pipelined(node: StreamNode) -> str:
-    """Why an operator cannot wait until those that it reads from have finished; empty if it can."""
+    """Returns why an operator cannot wait until its producers have finished; empty if it can."""
     source = node.options.get("source")
     while isinstance(source, ThrottledSource):
         source = source.inner

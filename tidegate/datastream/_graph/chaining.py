@@ -1,4 +1,4 @@
-"""Chaining: which operators share a task, and the ids of operators.
+"""Chaining: which operators share a task; and the ids of operators.
 
 Rules of Flink's ``StreamingJobGraphGenerator.isChainable``: the consumer has this one input, the edge is FORWARD, parallelism,
 maximum parallelism and slot sharing group are equal, and neither side refuses. A chain is a tree: an operator may feed
@@ -23,14 +23,14 @@ from tidegate.model.ids import OperatorId, hex_id
 
 @dataclass(frozen=True)
 class Chain:
-    """``nodes[0]`` is the head; every other node comes after the one that feeds it, which ``links`` names."""
+    """Operators that share a task. ``nodes[0]`` is the head; every other node follows its producer, which ``links`` names."""
 
     nodes: tuple[StreamNode, ...]
     links: tuple[StreamEdge, ...]
 
     @property
     def head(self) -> StreamNode:
-        """The first operator, which reads the chain's input or is its source."""
+        """Returns the first operator, which reads the chain's input or is its source."""
         return self.nodes[0]
 
     def position_of(self, node_id: int) -> int:
@@ -39,7 +39,7 @@ class Chain:
 
 
 def make_chains(graph: StreamGraph) -> list[Chain]:
-    """Every node is in one chain; chains are in the order of their heads."""
+    """Groups all nodes into chains, ordered by their heads."""
     heads = [node for node in graph.nodes if not any(is_chainable(graph, edge) for edge in node.inputs)]
     chains = []
     for head in heads:
@@ -67,7 +67,7 @@ def is_chainable(graph: StreamGraph, edge: StreamEdge) -> bool:
 
 
 def operator_ids(nodes: Sequence[StreamNode]) -> list[OperatorId]:
-    """``ids[i]`` is of node i. The same program gives the same ids on every machine."""
+    """Returns the operator id of each node; the same program has the same ids on every machine."""
     ids: list[OperatorId] = []
     seen: list[OperatorId] = []  # by what reads a node: a check is not there
     checks = 0
@@ -90,7 +90,7 @@ def operator_ids(nodes: Sequence[StreamNode]) -> list[OperatorId]:
 
 
 def chain_name(chain: Chain) -> str:
-    """As Flink names a vertex: ``Source: numbers -> Map -> (Filter, Sink: print)``."""
+    """Returns the name of a vertex as Flink forms it: ``Source: numbers -> Map -> (Filter, Sink: print)``."""
 
     def named(node: StreamNode) -> str:
         behind = [

@@ -1,5 +1,4 @@
-"""Sinks of jobs in BATCH mode that commit together, when all of their writers have finished: those that can wait, where a job runs stage by stage, and
-those that must, also where all subtasks run at once.
+"""Committers of BATCH sinks that commit together when all writers have finished.
 
 sink (writers) ── GLOBAL: what they voted for ──▶ committer, alone in a vertex of parallelism 1
 """
@@ -14,11 +13,11 @@ from tidegate.datastream._graph.transformation import ChainingStrategy
 from tidegate.model.graph import Partitioner
 
 VOTE = Types.PRIMITIVE_ARRAY(Types.BYTE())
-"""A committable, encoded."""
+"""The type of an encoded committable."""
 
 
 def add_committers(graph: StreamGraph, *, by_stages: bool) -> None:
-    """Behind each sink that must, and, if the job runs stage by stage, that can wait."""
+    """Adds a committer behind each sink that needs one, and if the job runs stage by stage, behind each that can wait."""
     for node in list(graph.nodes):
         sink = node.options.get("sink")
         if isinstance(sink, Sink) and (sink.commits_together or (by_stages and sink.commits_apart)):

@@ -1,4 +1,4 @@
-"""What a job brings with it besides its modules: requirements and archives (Flink: ``PythonDependencyManager``).
+"""The dependencies of a job besides its modules: requirements and archives (Flink: ``PythonDependencyManager``).
 
 Each file travels as a blob, whose name (``tidegate.model.shipped_files``) says what the subtask's process does with it.
 """
@@ -24,7 +24,7 @@ def configured_files(configuration: Mapping[str, str]) -> list[Path]:
 
 
 def shipped_dependencies(configuration: Mapping[str, str]) -> dict[str, bytes]:
-    """Contents by blob name. Raises ``InvalidJob`` for what is not there, or is no archive."""
+    """Returns the contents of dependencies by blob name. Raises ``InvalidJob`` for a missing file, or one that is not an archive."""
     found: dict[str, bytes] = {}
     try:
         requirements = configuration.get(PythonOptions.REQUIREMENTS.key, "")
@@ -45,6 +45,6 @@ def shipped_dependencies(configuration: Mapping[str, str]) -> dict[str, bytes]:
 
 
 def local_path(text: str) -> Path:
-    """A path or ``file:`` URI of this machine."""
+    """Returns the local path of a path or ``file:`` URI."""
     plain = text.removeprefix("file://") if text.startswith("file://") else text.removeprefix("file:")
     return Path(plain).expanduser().resolve()

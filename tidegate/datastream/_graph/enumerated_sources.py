@@ -1,4 +1,4 @@
-"""A source with an enumerator, as two operators: the enumerator, alone in a vertex of parallelism 1, and the readers behind it.
+"""Sources with an enumerator, as two operators: the enumerator, alone in a vertex of parallelism 1, and the readers.
 
 EnumeratorSource ── CUSTOM: each record names its reader ──▶ enumerated_source
 """
@@ -25,7 +25,7 @@ def add_enumerated_source(
     name: str,
     output_type: TypeInformation,
 ) -> OperatorTransformation:
-    """Returns the readers' operator, which is what the program means by the source."""
+    """Adds the enumerator and the readers of a source; returns the readers' operator, which programs refer to."""
     if isinstance(source, HybridSource):
         source = source.dealing_in_advance() if makes_watermarks(strategy) else source
     readers = HybridReaders(source) if isinstance(source, HybridSource) else ReadersSource(source)

@@ -1,4 +1,4 @@
-"""The settings of an environment: parallelism, checkpoints, state, chaining, and the files that the program brings with it.
+"""The settings of an environment: parallelism, checkpoints, state, chaining, and shipped files.
 
 Every setter writes Flink's option into the environment's configuration, so that what a program sets, what the command line
 sets and what the cluster's file sets are the same options in three layers.
@@ -38,7 +38,7 @@ SAVEPOINT_DIRECTORY = "execution.checkpointing.savepoint-dir"
 
 
 class EnvironmentSettings:
-    """The part of ``StreamExecutionEnvironment`` that holds settings. Setters return the environment itself, for chaining."""
+    """The settings of ``StreamExecutionEnvironment``. Setters return the environment itself, for chaining."""
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
@@ -106,11 +106,11 @@ class EnvironmentSettings:
         return self.get_checkpointing_mode()
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
-        """Tells whether barriers may overtake records."""
+        """Returns whether barriers may overtake records."""
         return self.get_checkpoint_config().is_unaligned_checkpoints_enabled()
 
     def is_force_unaligned_checkpoints(self) -> bool:
-        """Tells whether checkpoints are unaligned also where Flink would refuse it."""
+        """Returns whether checkpoints are unaligned also where Flink would refuse it."""
         return self.get_checkpoint_config().is_force_unaligned_checkpoints()
 
     def enable_changelog_state_backend(self, enabled: bool) -> Self:
@@ -163,7 +163,7 @@ class EnvironmentSettings:
         return self
 
     def is_chaining_enabled(self) -> bool:
-        """Tells whether operators may share a task."""
+        """Returns whether operators may share a task."""
         return self._configuration.get_boolean(CHAINING, True)
 
     def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:

@@ -1,4 +1,4 @@
-"""Executors: who takes the job graph when a program calls ``env.execute()``.
+"""Executors, which run the job graph when a program calls ``env.execute()``.
 
 tidegate run job.py     the CLI installs an executor that submits to its cluster, then runs the script
 tidegate info job.py    the CLI installs a PlanRecorder
@@ -27,25 +27,25 @@ from tidegate.model.graph import JobGraph
 from tidegate.model.ids import BlobKey
 
 LOCAL_EXECUTOR = "tidegate.cli.embedded.local:LocalClusterExecutor"
-"""``module:class``, imported by name when nothing is installed: this package must not import the CLI."""
+"""The default executor, ``module:class``, imported by name since this package must not import the CLI."""
 
 PREPARING = "Preparing the job for a cluster of its own ..."
-"""The first line of `python job.py`: what follows, imports and the job graph, takes seconds on a busy machine."""
+"""The first line of `python job.py`: imports and building the job graph take seconds on a busy machine."""
 
 
 class Executor(Protocol):
-    """``blobs`` holds the content of every blob that the graph names."""
+    """Runs job graphs. ``blobs`` has the content of every blob that the graph names."""
 
     def execute(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> JobExecutionResult:
         """Runs the job to its end. Raises its error when it does not finish."""
 
     def execute_async(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> JobControl:
-        """Returns when the job is accepted."""
+        """Submits the job; returns when it is accepted."""
 
 
 @dataclass(frozen=True)
 class ExecutionContext:
-    """What ``execute`` finds around it. ``configuration`` lies below what the program sets itself."""
+    """The executor and configuration for ``execute``. The program's own settings override ``configuration``."""
 
     executor: Executor | None = None
     configuration: Mapping[str, str] = field(default_factory=dict)
@@ -56,7 +56,7 @@ _context: ContextVar[ExecutionContext] = ContextVar("tidegate_execution_context"
 
 @contextmanager
 def installed(executor: Executor, configuration: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Programs that run inside the block are executed by ``executor``, on top of ``configuration`` (from ``-D``, ``-p``)."""
+    """Executes programs in the block by ``executor``, with ``configuration`` (from ``-D``, ``-p``) as defaults."""
     token = _context.set(ExecutionContext(executor, dict(configuration or {})))
     try:
         yield
@@ -65,8 +65,7 @@ def installed(executor: Executor, configuration: Mapping[str, str] | None = None
 
 
 def configuration_below(local_parallelism: int | None = None) -> dict[str, str]:
-    """What the program's own settings lie on. An embedded cluster starts with one subtask for each CPU, as Flink's does, or
-    with ``local_parallelism``."""
+    """Returns the defaults below the program's own settings. An embedded cluster has one subtask for each CPU, as Flink's does, or ``local_parallelism``."""
     context = _context.get()
     if context.executor is not None:
         return dict(context.configuration)
@@ -74,7 +73,7 @@ def configuration_below(local_parallelism: int | None = None) -> dict[str, str]:
 
 
 def current_executor() -> Executor:
-    """The installed executor, or a new embedded one."""
+    """Returns the installed executor, or a new embedded one."""
     context = _context.get()
     if context.executor is not None:
         return context.executor
@@ -88,17 +87,17 @@ def current_executor() -> Executor:
 
 
 def own_object(place: str) -> Any:
-    """Returns ``module:name`` of this installation, which the DSL does not import by itself."""
+    """Imports ``module:name`` of this installation, which the DSL must not import statically."""
     module, _, name = place.partition(":")
     return getattr(importlib.import_module(module), name)
 
 
 class PlanRecorded(BaseException):
-    """Ends a program whose plan was all that was wanted. No ``Exception``: a program must not catch it by accident."""
+    """Ends a program whose plan alone was wanted. Not an ``Exception``, so that programs do not catch it by accident."""
 
 
 class PlanRecorder:
-    """An executor that keeps the first graph and ends the program."""
+    """An executor that records the first graph and ends the program."""
 
     def __init__(self) -> None:
         self.graph: JobGraph | None = None

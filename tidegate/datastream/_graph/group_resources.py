@@ -1,4 +1,4 @@
-"""What slot sharing groups ask for, as the job graph says it (Flink: ``ResourceProfile`` of a ``SlotSharingGroup``)."""
+"""Resources of slot sharing groups for the job graph (Flink: ``ResourceProfile`` of a ``SlotSharingGroup``)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidegate.model.graph import SlotResources
 
 
 def slot_resources_of(chains: Sequence[Chain], groups: Mapping[str, SlotSharingGroup]) -> dict[str, SlotResources]:
-    """Returns what a slot of each group is to have, by its name; groups that no operator has joined are left out."""
+    """Returns the slot resources of each group by name; groups without operators are left out."""
     vertices = Counter(chain.head.slot_sharing_group for chain in chains)
     return {name: _resources(group, vertices[name]) for name, group in groups.items() if vertices[name]}
 

@@ -1,4 +1,4 @@
-"""From the stream graph to what is submitted: a ``JobGraph`` and the blobs that it names.
+"""The job graph builder: makes a ``JobGraph`` and its blobs of a stream graph.
 
     StreamGraph ──chaining──▶ Chain ──▶ JobVertex + pickled VertexProgram (a blob)
                 └─ edges between chains ──▶ JobEdge
@@ -46,7 +46,7 @@ from tidegate.wire.user_events import events_of_the_script
 
 @dataclass(frozen=True)
 class BuiltJob:
-    """``programs`` are what the blobs of the vertices hold, for tests and plans."""
+    """A job graph with its blobs. ``programs``: the contents of the vertices' blobs, for tests and plans."""
 
     graph: JobGraph
     blobs: Mapping[BlobKey, bytes]
@@ -60,7 +60,7 @@ def build_job_graph(
     configuration: Mapping[str, str],
     python_files: Mapping[str, Path],
 ) -> BuiltJob:
-    """Raises ``InvalidJob`` and ``NotSerializable``; sources and sinks raise what is wrong with theirs."""
+    """Builds the job graph. Raises ``InvalidJob`` and ``NotSerializable``, and what sources and sinks raise."""
     chains = make_chains(graph)
     resources = slot_resources_of(chains, graph.groups)
     builder = _Builder(chains, operator_ids(graph.nodes), Configuration.from_strings(configuration), resources)
@@ -121,7 +121,7 @@ class _Builder:
         ]
 
     def of_spark(self, chain: Chain) -> dict[OperatorId, Source | Sink]:
-        """What the chain has for a TaskManager's Spark driver, by operator."""
+        """Returns the chain's sources and sinks that a TaskManager's Spark driver runs, by operator."""
         found = {self._ids[node.node_id]: _for_spark(node) for node in chain.nodes}
         return {operator_id: operator for operator_id, operator in found.items() if operator is not None}
 
@@ -191,7 +191,7 @@ class _Builder:
         )
 
     def _final_options(self, node: StreamNode) -> dict[str, UserObject]:
-        """The options with what only the client can find out."""
+        """Returns the options of an operator, completed with what only the client knows."""
         if node.kind == "source":
             splits = self._listed(node) if _are_dealt_in_advance(node) else ()
             return {**node.options, "splits": splits, "is_coordinated": node.options["source"].takes_splits}
@@ -205,7 +205,7 @@ class _Builder:
         return node.options
 
     def _handed_out(self, node: StreamNode) -> tuple[SourceSplit, ...] | None:
-        """The splits of a coordinator; ``None`` for an operator without one."""
+        """Returns the splits for an operator's coordinator; ``None`` for an operator without one."""
         if node.kind != "source" or not node.options["source"].takes_splits:
             return None
         source: Source = node.options["source"]
@@ -224,14 +224,14 @@ def _keeps_parallelism(node: StreamNode) -> bool:
 
 
 def _reads(node: StreamNode) -> bool:
-    """Whether what the operator emits was read from outside: an enumerator only says what is to be read."""
+    """Returns whether the operator's records were read from outside; an enumerator only tells what is to be read."""
     is_enumerator = isinstance(node.options.get("source"), EnumeratorSource)
     return node.kind in ("source", "enumerated_source") and not is_enumerator
 
 
 def _may_use_union_state(node: StreamNode) -> bool:
-    """Tells whether an operator may have union state: a source finds its own splits among those of all subtasks, and
-    only a checkpointed function knows what it requests."""
+    """Returns whether an operator may have union state: a source finds its own splits among those of all subtasks, and a checkpointed function may
+    request any state."""
     functions = [node.options.get("func"), *node.options.get("function", ())]
     return node.kind in ("source", "enumerated_source") or any(
         isinstance(user_function_of(f), CheckpointedFunction) for f in functions
@@ -239,7 +239,7 @@ def _may_use_union_state(node: StreamNode) -> bool:
 
 
 def _refuse_state_that_nobody_keeps(node: StreamNode) -> None:
-    """Operator state is kept for one function of an operator. Raises ``InvalidJob`` for others that want some."""
+    """Raises ``InvalidJob`` for key selectors and other inner functions that want operator state, which is kept for an operator's main function only."""
     selectors = [key.selector for key in (node.key, node.second_key) if key is not None]
     others = {
         "key selector": [getattr(selector, "selector", selector) for selector in selectors],
@@ -255,8 +255,8 @@ def _refuse_state_that_nobody_keeps(node: StreamNode) -> None:
 
 
 def _are_dealt_in_advance(node: StreamNode) -> bool:
-    """Where a source makes watermarks, each subtask must know from the start which splits it will come to: those that it has
-    not begun hold event time back (docs/adr/0105)."""
+    """Returns whether a source's splits are assigned before the job starts. Where it makes watermarks, each subtask must know its splits from the
+    start, since unread ones hold the watermark back (docs/adr/0105)."""
     source: Source = node.options["source"]
     strategy: WatermarkStrategy | None = node.options.get("watermark_strategy")
     return makes_watermarks(strategy) or source.deals_in_advance or not source.takes_splits
@@ -286,7 +286,7 @@ def _stored(content: bytes, blobs: dict[BlobKey, bytes]) -> BlobKey:
 
 
 def _for_spark(node: StreamNode) -> Source | Sink | None:
-    """The source or sink of Spark's that an operator is, also a throttled one."""
+    """Returns the Spark source or sink of an operator, also of a throttled one; ``None`` for others."""
     found = node.options.get("source", node.options.get("sink"))
     while isinstance(found, ThrottledSource):
         found = found.inner

@@ -1,4 +1,4 @@
-"""Files that travel with a job: modules beside the job's script, and what ``add_python_file`` names.
+"""Files that are shipped with a job: modules beside the job's script, and files of ``add_python_file``.
 
 Everything is shipped as a blob under a file name. The process of a subtask puts the folder of the blobs on its
 ``sys.path``, and every ``.zip``, ``.whl`` and ``.egg`` in it too.
@@ -29,7 +29,7 @@ _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # equal contents give equal archives
 
 
 def python_file(file_path: str) -> Path:
-    """A path as ``add_python_file`` takes it. Raises ``InvalidJob``."""
+    """Resolves a path for ``add_python_file``. Raises ``InvalidJob``."""
     path = Path(file_path.removeprefix("file://")).expanduser().resolve()
     if not path.exists():
         raise InvalidJob(f"python file {file_path!r} does not exist")
@@ -41,7 +41,7 @@ def python_file(file_path: str) -> Path:
 
 
 def shipped_files(python_files: Mapping[str, Path]) -> dict[str, bytes]:
-    """Contents by file name. Raises ``InvalidJob`` when a file cannot be read."""
+    """Returns the contents of shipped files by name. Raises ``InvalidJob`` when a file cannot be read."""
     found: dict[str, bytes] = {}
     beside = _imported_beside_the_job()
     try:
@@ -58,12 +58,12 @@ def shipped_files(python_files: Mapping[str, Path]) -> dict[str, bytes]:
 
 
 def _importable(directory: Path) -> list[Path]:
-    """A package is imported by its name. What lies in a directory that is none, also without it, as in PyFlink."""
+    """Returns what is importable from a directory: a package by its name; of other directories also their entries, as in PyFlink."""
     return [directory] if (directory / "__init__.py").exists() else [directory, *sorted(directory.iterdir())]
 
 
 def modules_beside_the_job() -> list[ModuleType]:
-    """The loaded modules that lie in the folder of the job's script."""
+    """Returns the loaded modules in the folder of the job's script."""
     places = _imported_beside_the_job()
     loaded = [module for name, module in list(sys.modules.items()) if name != "__main__"]
     return [module for module in loaded if _lies_in(module, places)]
@@ -78,7 +78,7 @@ def _lies_in(module: ModuleType, places: list[Path]) -> bool:
 
 
 def _imported_beside_the_job() -> list[Path]:
-    """Top-level modules and packages that were imported from the folder of the job's script."""
+    """Returns top-level modules and packages that were imported from the folder of the job's script."""
     script = getattr(sys.modules.get("__main__"), "__file__", None)
     if script is None:
         return []
@@ -98,7 +98,7 @@ def _imported_beside_the_job() -> list[Path]:
 
 
 def _is_installed(path: Path) -> bool:
-    """Whether it belongs to the interpreter or to an installed distribution, which every worker has."""
+    """Returns whether a file belongs to the interpreter or to an installed distribution, which every worker has."""
     return "site-packages" in path.parts or any(path.is_relative_to(place) for place in _installed_places())
 
 
@@ -109,7 +109,7 @@ def _installed_places() -> frozenset[str]:
 
 
 def zipped(paths: Iterable[Path]) -> bytes:
-    """Modules and packages at the root of an archive; of packages everything but caches."""
+    """Zips modules and packages, without caches."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in paths:

@@ -1,4 +1,4 @@
-"""The execution plan as JSON, in the form of Flink's ``JSONGenerator``: what ``get_execution_plan`` returns.
+"""The execution plan as JSON, in the form of Flink's ``JSONGenerator``, for ``get_execution_plan``.
 
 PyFlink has operators of its own that add the key of a selector to a record and take it off again; here a key belongs to
 its edge. The plan shows them all the same, where PyFlink has them:
@@ -33,7 +33,7 @@ def execution_plan(graph: StreamGraph) -> str:
 
 
 class _Plan:
-    """Shown nodes in the order of the program, numbered from 1."""
+    """The nodes of a plan in the order of the program, numbered from 1."""
 
     def __init__(self, nodes: list[StreamNode]) -> None:
         self.shown: list[JsonObject] = []
@@ -47,7 +47,7 @@ class _Plan:
         self._ids[node.node_id] = self._show(node.display_name, pact, node.parallelism, inputs)
 
     def _input(self, edge: StreamEdge, target: StreamNode) -> tuple[int, str]:
-        """The shown node that ``target`` reads through this edge, and how records come from it."""
+        """Returns the plan node that ``target`` reads through this edge, and how records are distributed."""
         way = edge.shown_as or edge.partitioner.value
         if edge.key is None or edge.key.selector is None or edge.partitioner not in _ADDS_KEY:
             return self._ids[edge.source], way

@@ -1,4 +1,4 @@
-"""`ProgramBuilder`: the operators of a program in the making, with the environment's settings, and the job graph that they become."""
+"""`ProgramBuilder`: collects the operators and settings of a program and builds its job graph."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ JOB_NAME = "pipeline.name"
 
 
 class ProgramBuilder(EnvironmentSettings):
-    """Base of ``StreamExecutionEnvironment``: it knows transformations, and no streams."""
+    """The base of ``StreamExecutionEnvironment``, which handles transformations, not streams."""
 
     def __init__(self, configuration: Configuration) -> None:
         super().__init__(configuration)
@@ -72,7 +72,7 @@ class ProgramBuilder(EnvironmentSettings):
         return job
 
     def build_part(self, last: OperatorTransformation, job_name: str) -> BuiltJob:
-        """Builds a job of ``last`` and all that it reads, without checkpoints; the program stays as it is. Raises what ``build`` raises."""
+        """Builds a job of ``last`` and its inputs, without checkpoints; the program stays unchanged. Raises what ``build`` raises."""
         whole, settings = self._transformations, self._configuration
         self._transformations, self._configuration = [last], Configuration(settings.to_dict())
         self._configuration.remove_config(CHECKPOINT_INTERVAL)

@@ -1,4 +1,4 @@
-"""Pickling of programs: cloudpickle, and when that fails, which object of which operator is to blame.
+"""Pickling of programs with cloudpickle; if it fails, finds the object that cannot be pickled.
 
 Functions and classes of the job's own script (``__main__``) and lambdas travel by value; those of modules by name, so the
 modules must be there (``local_modules`` ships what lies beside the script).
@@ -22,7 +22,7 @@ from tidegate.model.program import VertexProgram
 from tidegate.records.pickling import dumps
 
 _MAX_DEPTH = 12
-"""Deep enough to name the culprit in what people write, and an end for objects that are made while one looks."""
+"""How deep the cause is searched for: enough for what people write, and a bound for objects created on access."""
 
 
 def pickle_program(program: VertexProgram) -> bytes:
@@ -40,8 +40,8 @@ def pickle_program(program: VertexProgram) -> bytes:
 
 
 def pickle_for_spark(operators: Mapping[OperatorId, Source | Sink]) -> bytes:
-    """What a TaskManager's Spark driver opens. Modules beside the job travel by value: the driver serves many jobs, and
-    their modules may have the same names."""
+    """Pickles the sources and sinks that a TaskManager's Spark driver runs. Modules beside the job are pickled by value: the driver serves many jobs,
+    whose modules may have equal names."""
     try:
         with _by_value(modules_beside_the_job()):
             return dumps(dict(operators))
@@ -63,7 +63,7 @@ def _by_value(modules: Sequence[types.ModuleType]) -> Iterator[None]:
 
 
 def _blame(owner: str, named: dict[str, object]) -> None:
-    """Raises ``NotSerializable`` if one of these objects is the cause."""
+    """Raises ``NotSerializable`` if one of these objects is the cause of the failure."""
     for name, value in named.items():
         error = _failure(value)
         if error is None:
@@ -89,7 +89,7 @@ def _innermost(
 
 
 def _parts(value: object) -> Iterator[tuple[str, object]]:
-    """What is pickled with an object, each with words for where it was found."""
+    """Yields the objects that are pickled with an object, each with a description of its place."""
     match value:
         case types.FunctionType():
             yield from _function_parts(value)

@@ -1,4 +1,4 @@
-"""Whole jobs that Spark runs as one: in BATCH mode, from one ``from_spark`` through operators of columns to one ``to_spark``.
+"""BATCH jobs that Spark runs as a whole: from one ``from_spark`` through operators of columns to one ``to_spark``.
 
     from_spark ─▶ filter ─▶ select ─▶ key_by.agg ─▶ to_spark     ──▶     one vertex of one subtask, in which Spark does it all
 
@@ -27,11 +27,11 @@ from tidegate.model.options import SparkOptions
 _log = logging.getLogger(__name__)
 
 _DEALS = frozenset({Partitioner.FORWARD, Partitioner.REBALANCE, Partitioner.RESCALE, Partitioner.HASH})
-"""Where a row goes says nothing of what is computed."""
+"""Partitionings that do not influence the result."""
 
 
 def run_as_one(graph: StreamGraph, configuration: Mapping[str, str]) -> StreamGraph:
-    """Returns the graph of one operator, where a job maps to DataFrame operations; else the graph as it is."""
+    """Returns the graph of a single operator if the job maps to DataFrame operations; otherwise the graph unchanged."""
     if not graph.is_batch or not _is_spark_to_spark(graph.nodes):
         return graph
     if not Configuration.from_strings(configuration).get(SparkOptions.WHOLE_JOBS):
@@ -52,7 +52,7 @@ def _is_spark_to_spark(nodes: Sequence[StreamNode]) -> bool:
 
 
 def _steps(nodes: Sequence[StreamNode]) -> list[FrameStep]:
-    """Raises ``NotTheSame``."""
+    """Translates operators to DataFrame steps. Raises ``NotTheSame``."""
     source = nodes[0].options["source"]
     if source.materialize:
         raise NotTheSame("the rows of its query are kept as files, since they may differ when they are read again")
@@ -84,7 +84,7 @@ def _step(node: StreamNode) -> FrameStep:
 
 
 def _as_one(nodes: Sequence[StreamNode], steps: Sequence[FrameStep]) -> StreamNode:
-    """It has the ids of the sink, under which rows are written."""
+    """Returns the single operator of a job, which has the ids of the sink."""
     first, last = nodes[0], nodes[-1]
     schema = last.inputs[0].type_info.arrow_schema()
     names = " -> ".join(node.display_name for node in nodes[1:])

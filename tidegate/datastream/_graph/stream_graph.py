@@ -1,4 +1,4 @@
-"""The stream graph: every operator of the program with its final settings, and the edges between them.
+"""The stream graph: all operators of a program with their final settings, and the edges between them.
 
 Virtual transformations dissolve into edges: a union into several, a partitioning into the edge's partitioner, a side output
 into its tag. Follows Flink's ``StreamGraphGenerator.java``:
@@ -51,7 +51,7 @@ def make_stream_graph(
     mode: RuntimeExecutionMode,
     groups: Mapping[str, SlotSharingGroup],
 ) -> StreamGraph:
-    """Raises ``InvalidJob`` for a program that cannot run."""
+    """Builds the stream graph of transformations. Raises ``InvalidJob`` for a program that cannot run."""
     wanted = _reachable([t for t in transformations if t.kind not in ("source", "enumerated_source")])
     if not wanted:
         raise InvalidJob("the program has no operators: nothing to execute (add a transformation or a sink)")
@@ -74,7 +74,7 @@ class _GraphMaker:
         self._is_batch = is_batch
 
     def add(self, transformation: OperatorTransformation) -> None:
-        """Its inputs were added before it: a program can only read streams that it has."""
+        """Adds an operator, whose inputs were added before."""
         node_id = len(self.nodes)
         edges = [
             self._edge(origin, index, node_id)
@@ -163,7 +163,7 @@ class _GraphMaker:
 
 @dataclass(frozen=True)
 class _Origin:
-    """A real operator behind virtual transformations, and what they said on the way."""
+    """An operator behind virtual transformations, with the settings of these."""
 
     operator: OperatorTransformation
     type_info: TypeInformation
@@ -189,8 +189,8 @@ def _origins(transformation: Transformation) -> list[_Origin]:
 
 
 def _reachable(ends: Sequence[OperatorTransformation]) -> list[OperatorTransformation]:
-    """These operators and all that they read, in the order of the program. A source that no operator reads is no part of the
-    job, as in Flink; one that was read by an earlier execution is part of this one again."""
+    """Returns these operators and all their inputs, in the order of the program. As in Flink, a source without consumers is not part of the job; one
+    that an earlier execution read is part of this one again."""
     found: dict[int, OperatorTransformation] = {}
     waiting = list(ends)
     while waiting:
@@ -214,7 +214,7 @@ def _source_of(transformation: OperatorTransformation) -> Source:
 
 
 def _place_enumerators(nodes: Sequence[StreamNode]) -> None:
-    """What a program says of a source, it says of its readers: their enumerator follows."""
+    """Copies settings of sources' readers to their enumerators."""
     for node in nodes:
         if node.kind == "enumerated_source":
             enumerator = nodes[node.inputs[0].source]
@@ -225,7 +225,7 @@ def _place_enumerators(nodes: Sequence[StreamNode]) -> None:
 
 
 def _name_local_windows(nodes: Sequence[StreamNode]) -> None:
-    """The local half of a window over columns is named after the window: a program has no other name for it."""
+    """Derives the uid of a window's local aggregation from the window's, since a program cannot name it."""
     for node in nodes:
         if node.kind in ("columnar_window", "columnar_session") and node.options.get("input") == "partial":
             local = nodes[node.inputs[0].source]
@@ -236,7 +236,7 @@ def _name_local_windows(nodes: Sequence[StreamNode]) -> None:
 def _groups_of(
     transformations: Sequence[OperatorTransformation], registered: Mapping[str, SlotSharingGroup]
 ) -> dict[str, SlotSharingGroup]:
-    """Those that ask for resources. Raises ``InvalidJob`` where one name stands for different ones."""
+    """Returns the slot sharing groups with resources. Raises ``InvalidJob`` if two with the same name differ."""
     found = dict(registered)
     for group in (t.slot_resources for t in transformations if t.slot_resources is not None):
         if group.cpu_cores is not None and found.setdefault(group.name, group) != group:

@@ -1,4 +1,4 @@
-"""`StreamNode` and `StreamEdge`: an operator of a stream graph with its final settings, and what leads from one to another."""
+"""`StreamNode` and `StreamEdge`: the operators of a stream graph, and the edges between them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidegate.model.values import UserObject
 
 @dataclass(frozen=True)
 class StreamEdge:
-    """``type_info`` is the type of what travels: that of the side output when ``tag`` is set."""
+    """An edge of a stream graph. ``type_info``: of the records, which is that of the side output when ``tag`` is set."""
 
     source: int
     target: int
@@ -27,7 +27,7 @@ class StreamEdge:
 
 @dataclass
 class StreamNode:
-    """An operator with nothing left open. ``node_id`` counts from 0 in the order of the program."""
+    """An operator with final settings. ``node_id`` counts from 0 in the order of the program."""
 
     node_id: int
     kind: OperatorKind
@@ -44,14 +44,14 @@ class StreamNode:
     uid_hash: str = ""
     buffer_timeout_ms: int | None = None
     is_non_parallel: bool = False
-    """It runs in one subtask only."""
+    """Whether it must run with parallelism 1."""
     is_check: bool = False
-    """The operators around it have the ids that they have without it."""
+    """Whether it is a check, which does not influence the ids of the operators around it."""
     inputs: list[StreamEdge] = field(default_factory=list)
     outputs: list[StreamEdge] = field(default_factory=list)
 
     @property
     def display_name(self) -> str:
-        """As Flink shows it."""
+        """Returns the name that Flink shows."""
         prefix = {"source": "Source: ", "enumerated_source": "Source: ", "sink": "Sink: "}.get(self.kind, "")
         return prefix + self.name

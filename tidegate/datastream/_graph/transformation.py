@@ -1,4 +1,4 @@
-"""What the API records while a program is built: operators, and the virtual steps between them.
+"""Transformations: what the API records while a program is built.
 
     OperatorTransformation      becomes an operator: has a kind, options, parallelism, uid ...
     PartitionTransformation  ┐
@@ -23,8 +23,8 @@ from tidegate.model.values import UserObject
 
 
 class ChainingStrategy(Enum):
-    """Says whether an operator may share a task with the operator before it (Flink: ``ChainingStrategy.java``). A
-    ``HEAD`` begins a chain and lets others join it; ``NEVER`` stands alone."""
+    """Whether an operator may be chained to its input (Flink: ``ChainingStrategy.java``). ``HEAD`` starts a chain that others may join; ``NEVER`` is
+    not chained at all."""
 
     ALWAYS = "ALWAYS"
     NEVER = "NEVER"
@@ -34,7 +34,7 @@ class ChainingStrategy(Enum):
 
 @dataclass(eq=False)
 class Transformation:
-    """``transformation_id`` counts from 1 in the order of the program."""
+    """A step of a program. ``transformation_id`` counts from 1 in the order of the program."""
 
     transformation_id: int
     output_type: TypeInformation | None
@@ -42,7 +42,7 @@ class Transformation:
 
 @dataclass(eq=False)
 class OperatorTransformation(Transformation):
-    """``inputs[i]`` is what input i of the operator reads. ``parallelism`` is ``None``: that of the environment."""
+    """An operator. ``inputs[i]``: what its input i reads. ``parallelism`` ``None``: the environment's."""
 
     kind: OperatorKind
     name: str
@@ -53,18 +53,17 @@ class OperatorTransformation(Transformation):
     parallelism: int | None = None
     max_parallelism: int | None = None
     follows_input: bool = False
-    """Without a parallelism of its own it takes that of its input, so that it is chained to it (as Flink does for
-    timestamps and watermarks)."""
+    """Whether the operator has its input's parallelism unless its own is set, so that it is chained to it (as Flink does for timestamps and watermarks)."""
     is_check: bool = False
-    """It has no state, and the operators around it have the ids that they have without it."""
+    """Whether it is a check: it has no state and does not influence the ids of the operators around it."""
     is_non_parallel: bool = False
-    """Parallelism is 1 and must stay so."""
+    """Whether parallelism must be 1."""
     uid: str = ""
     uid_hash: str = ""
-    """The operator's id itself."""
+    """The operator's id, if it was set explicitly."""
     slot_sharing_group: str | None = None
     slot_resources: SlotSharingGroup | None = None
-    """The group with its resources, where the operator joined it so."""
+    """The slot sharing group with its resources, if the operator joined it by object."""
     chaining: ChainingStrategy = ChainingStrategy.ALWAYS
     description: str = ""
     buffer_timeout_ms: int | None = None
@@ -78,7 +77,7 @@ class PartitionTransformation(Transformation):
     input: Transformation = field(kw_only=True)
     partitioner: Partitioner = field(kw_only=True)
     shown_as: str = field(default="", kw_only=True)
-    """In the execution plan, where that is another word than the partitioner's."""
+    """Its name in the execution plan, if that differs from the partitioner's."""
     key: KeySpec | None = field(default=None, kw_only=True)
 
 

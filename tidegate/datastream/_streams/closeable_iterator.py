@@ -1,4 +1,4 @@
-"""`CloseableIterator`: the results of a stream, in the program that submitted the job (PyFlink: of the same name).
+"""`CloseableIterator`: the results of a stream in the program that submitted the job (PyFlink: of the same name).
 
 with stream.execute_and_collect() as results:      the job runs while results are read, and ends with the block
     for record in results: ...
@@ -35,7 +35,7 @@ COLLECT_SINK_NAME = "Collect Stream Sink"
 
 
 class CloseableIterator:
-    """Closing it cancels the job if it still runs. It is closed by itself at the end, and by ``with``."""
+    """Iterates over the results of a job. Closing it cancels the job if it still runs; it closes itself at the end, and as a context manager."""
 
     def __init__(self, control: JobControl, results: CollectedResults) -> None:
         self._control = control
@@ -50,7 +50,7 @@ class CloseableIterator:
         return self.next()
 
     def next(self) -> Record:
-        """The next record; waits for it. Raises ``StopIteration`` at the end, and the job's error when it fails."""
+        """Waits for the next record and returns it. Raises ``StopIteration`` at the end, and the job's error when it fails."""
         if self._closed:
             raise StopIteration
         try:
@@ -60,17 +60,17 @@ class CloseableIterator:
             raise
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The results as record batches instead, in the columns of the stream's type."""
+        """Yields the results as record batches, in the columns of the stream's type."""
         return self._results.batches()
 
     def first(self, rows: int, seconds: float) -> FirstRows:
-        """Returns at most so many rows, which come within ``seconds`` from the moment in which the job runs, and ends the job. This method is tidegate's
+        """Returns at most ``rows`` rows that arrive within ``seconds`` after the job started to run, and cancels the job. This method is tidegate's
         own. Raises the job's error, and ``InvalidJob`` for numbers that are not above 0."""
         self._closed = True
         return first_rows(self._control, self._results, rows, seconds)
 
     def close(self) -> None:
-        """Cancels the job unless it is over; again: no-op."""
+        """Cancels the job unless it has ended. A second call does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -92,7 +92,7 @@ class CloseableIterator:
 def execute_and_collect(
     env: ProgramBuilder, stream: Transformation, type_info: TypeInformation, job_name: str | None
 ) -> CloseableIterator:
-    """Submits the program with a collecting sink behind ``stream``."""
+    """Submits the program with a collecting sink for ``stream`` and returns an iterator over the results."""
     executor = current_executor()
     token = secrets.token_bytes(TOKEN_BYTES)
     made = env.add_operator("sink", COLLECT_SINK_NAME, {"sink": CollectSink(token)}, None, (stream,))
@@ -110,7 +110,7 @@ def results_of(
     type_info: TypeInformation,
     guarantee: ResultGuarantee,
 ) -> CollectedResults:
-    """Returns the results of the collecting sink ``made`` of a job that runs."""
+    """Returns the results of the collecting sink ``made`` of a running job."""
     sink: CollectSink = made.options["sink"]
     vertex_id = next(
         key for key, program in job.programs.items() if getattr(program.operators[0].options, "sink", None) is sink

@@ -1,4 +1,4 @@
-"""A program in the making as HTML: its operators and how records go from one to the next."""
+"""Drawings of programs as HTML: the operators and the edges between them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COLORS = {"source": "#3f9a5a", "enumerated_source": "#3f9a5a", "sink": "#3b76c4
 
 
 def program_html(ends: Iterable[Transformation]) -> str:
-    """Returns the drawing of all operators that lead to ``ends``."""
+    """Draws all operators that lead to ``ends``."""
     nodes: dict[int, DrawnNode] = {}
     edges: dict[tuple[str, str, str], DrawnEdge] = {}
     waiting = list(ends)
@@ -40,7 +40,7 @@ def program_html(ends: Iterable[Transformation]) -> str:
 
 
 def stream_html(stream: Transformation, type_info: TypeInformation) -> str:
-    """Returns the drawing of what a stream reads, and the columns of its records."""
+    """Draws the inputs of a stream, and the columns of its records."""
     if isinstance(type_info, PickledBytesTypeInfo):
         columns = "records of any type"
     else:
@@ -51,12 +51,12 @@ def stream_html(stream: Transformation, type_info: TypeInformation) -> str:
 
 
 def _operators_of(stream: Transformation) -> list[OperatorTransformation]:
-    """The operators from which a stream comes: itself, or those behind the virtual steps."""
+    """Returns the operators that a stream reads, behind virtual steps."""
     return [stream] if isinstance(stream, OperatorTransformation) else [origin for origin, _ in _origins(stream, "")]
 
 
 def _steps(stream: Transformation) -> list[tuple[OperatorTransformation, OperatorTransformation, str]]:
-    """The edges that lead to an operator, with the words above them."""
+    """Returns the edges that lead to an operator, with their labels."""
     if not isinstance(stream, OperatorTransformation):
         return []
     return [(origin, stream, label) for one in stream.inputs for origin, label in _origins(one, "")]

@@ -1,4 +1,4 @@
-"""The first rows of results: until there are enough, the results end, or the time is up. The job is cancelled then."""
+"""The first rows of results: reads until there are enough, the results end, or the time is up, and then cancels the job."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidegate.model.errors import InvalidJob, TidegateError
 
 @dataclass(frozen=True)
 class FirstRows:
-    """``note`` says whether these are all rows."""
+    """Some rows of a job's results. ``note``: says whether these are all."""
 
     batches: list[pa.RecordBatch]
     note: str
@@ -31,7 +31,7 @@ def check_wanted(rows: int, seconds: float) -> None:
 
 
 def first_rows(control: JobControl, results: CollectedResults, rows: int, seconds: float) -> FirstRows:
-    """Returns at most so many rows of a job's results, which come within ``seconds`` from the moment in which the job runs, and ends the job. Raises the
+    """Returns at most ``rows`` rows of a job's results that arrive within ``seconds`` after the job started to run, and cancels the job. Raises the
     job's error, and ``InvalidJob`` for numbers that are not above 0."""
     check_wanted(rows, seconds)
     reading = _Reading(control, results, rows)
@@ -44,7 +44,7 @@ def first_rows(control: JobControl, results: CollectedResults, rows: int, second
 
 
 class _Reading:
-    """Reads results in a thread of its own, so that the program's may be interrupted, and waits as long as it wants."""
+    """Reads results in a background thread, so that the program's thread can be interrupted while it waits."""
 
     def __init__(self, control: JobControl, results: CollectedResults, rows: int) -> None:
         self.batches: list[pa.RecordBatch] = []
@@ -67,7 +67,7 @@ class _Reading:
                 raise self._error
 
     def end(self) -> None:
-        """Cancels the job unless it is over."""
+        """Cancels the job unless it has ended."""
         with self._changed:
             self._is_stopped = True
         with suppress(TidegateError):  # it failed, or its cluster has ended: the reader has seen it

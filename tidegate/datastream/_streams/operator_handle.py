@@ -1,5 +1,4 @@
-"""The settings of one operator, as the ends of a program's methods offer them: name, uid, parallelism, chaining, slot sharing
-(PyFlink: ``pyflink.datastream.data_stream``)."""
+"""The settings of one operator, as methods of streams: name, uid, parallelism, chaining, slot sharing (PyFlink: ``pyflink.datastream.data_stream``)."""
 
 from __future__ import annotations
 
@@ -51,8 +50,8 @@ class OperatorHandle:
         return self
 
     def set_uid_hash(self, uid_hash: str) -> Self:
-        """The operator's id itself, 32 hexadecimal digits, as logs and savepoints show it: for a job whose ids were generated
-        and whose program has changed since. Goes before ``uid``."""
+        """Sets the operator's id itself, 32 hexadecimal digits, as logs and savepoints show it: for a job whose ids were generated and whose program
+        has changed since. Overrides ``uid``."""
         if not re.fullmatch("[0-9a-f]{32}", uid_hash):
             raise InvalidJob(
                 f"operator {self.get_name()!r}: a uid hash is 32 hexadecimal digits in lower case, not {uid_hash!r}"
@@ -75,8 +74,7 @@ class OperatorHandle:
         return self
 
     def set_buffer_timeout(self, timeout_millis: int) -> Self:
-        """The longest time (ms) that a record of this operator waits for its batch to fill; -1: batches leave only when
-        they are full. In a chain the shortest counts."""
+        """Sets the longest time (ms) that a record of this operator waits for its batch to fill; -1: until it is full. In a chain the shortest counts."""
         timeout_millis = whole_number(timeout_millis, f"operator {self.get_name()!r}: set_buffer_timeout")
         if timeout_millis < -1:
             raise InvalidJob(f"operator {self.get_name()!r}: a buffer timeout of {timeout_millis} ms; give -1 or more")
@@ -89,12 +87,13 @@ class OperatorHandle:
         return self
 
     def disable_chaining(self) -> Self:
-        """The operator runs alone in its task."""
+        """Runs the operator in a task of its own."""
         self._operator("disable_chaining()").chaining = ChainingStrategy.NEVER
         return self
 
     def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> Self:
-        """Operators of one group may share a slot, which has the resources of the group. The default is the group of the inputs, if they agree."""
+        """Sets the slot sharing group: operators of one group may share a slot, which has the group's resources. The default is the group of the
+        inputs, if they agree."""
         operator = self._operator("slot_sharing_group()")
         name = slot_sharing_group if isinstance(slot_sharing_group, str) else slot_sharing_group.get_name()
         if not name:
@@ -104,14 +103,14 @@ class OperatorHandle:
         return self
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Only reached for names that are not there."""
+        """Raises ``AttributeError`` that names the missing attribute."""
         raise AttributeError(
             name if name.startswith("_") else f"{type(self).__name__}.{name} is not available in tidegate"
         )
 
 
 class DataStreamSink(OperatorHandle):
-    """The end of a stream."""
+    """A sink of a stream, with its settings."""
 
 
 def _described(transformation: Transformation) -> str:

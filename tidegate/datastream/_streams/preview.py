@@ -1,4 +1,4 @@
-"""The first rows of a stream as a table, and a plot of it while it runs: for notebooks and shells.
+"""The first rows of a stream as a table, and a live plot of it: for notebooks and shells.
 
     stream.show()      ─▶ a job of what the stream reads ─▶ rows, until there are enough, it ends, or the time is up ─▶ the job is cancelled ─▶ a table
     stream.plot(x, y)  ─▶ the same job ─▶ a chart that is drawn anew as rows come, until it ends or the cell is interrupted
@@ -35,12 +35,12 @@ from tidegate.notebook.tables import html_table, is_number, show_table, text_tab
 from tidegate.records.record_codec import decode
 
 MOST_POINTS = 500
-"""How many points a line of a plot has; older ones are left out. Chosen, not measured."""
+"""How many points a line of a plot has; older ones are dropped. Chosen, not measured."""
 
 
 @dataclass(frozen=True)
 class Preview:
-    """Rows of a stream. It shows itself as a table: as HTML in a notebook, as text elsewhere.
+    """Some rows of a stream, which show themselves as a table: as HTML in a notebook, as text elsewhere.
 
     ``table`` has the columns of the stream; records of unknown type are one column of texts. ``note`` says whether these are all rows."""
 
@@ -56,7 +56,7 @@ class Preview:
         return to_frame(self._batches, self._type_info)
 
     def show(self) -> None:
-        """Shows the table below the cell, or prints it."""
+        """Shows the table below the notebook cell, or prints it."""
         show_table(self.table, self.note)
 
     def _repr_html_(self) -> str:
@@ -69,8 +69,8 @@ class Preview:
 def preview(
     env: ProgramBuilder, stream: Transformation, type_info: TypeInformation, rows: int, seconds: float
 ) -> Preview:
-    """Runs what ``stream`` reads until it has given so many rows, has ended, or ``seconds`` have passed since it ran. Raises ``InvalidJob`` for numbers
-    that are not above 0, and the job's error."""
+    """Runs the inputs of ``stream`` until it has emitted ``rows`` rows, has ended, or has run for ``seconds``. Raises ``InvalidJob`` for numbers that
+    are not above 0, and the job's error."""
     check_wanted(rows, seconds)
     found = _run_part(env, stream, type_info, "preview").first(rows, seconds)
     return Preview(_table(found.batches, type_info), found.note, found.batches, type_info)
@@ -79,9 +79,9 @@ def preview(
 def plot(
     env: ProgramBuilder, stream: Transformation, type_info: TypeInformation, x: str, y: Sequence[str], by: str | None
 ) -> None:
-    """Draws columns of a stream as lines over the column ``x`` while its job runs, a line for each ``y`` and each value of ``by``. Returns when the stream
-    ends; an interrupt of the cell cancels the job. Raises ``InvalidJob`` outside of a notebook, and for columns that are not there or are no numbers, and
-    the job's error."""
+    """Plots columns of a stream as lines over the column ``x`` while its job runs, a line for each ``y`` and each value of ``by``. Returns when the
+    stream ends; interrupting the cell cancels the job. Raises ``InvalidJob`` outside of a notebook, and for columns that are missing or not numeric,
+    and the job's error."""
     if kernel_shell() is None:
         raise InvalidJob("plot() draws in a notebook, and this process is none: show() prints rows")
     points = _Points(_columns(type_info), x, y, by)
@@ -129,7 +129,7 @@ def _columns(type_info: TypeInformation) -> pa.Schema:
 
 
 class _Points:
-    """The points of a plot, by the names of its lines."""
+    """The points of a plot by line."""
 
     def __init__(self, schema: pa.Schema, x: str, y: Sequence[str], by: str | None) -> None:
         for name in (x, *y, *([by] if by else [])):
@@ -154,7 +154,7 @@ class _Points:
                     self._lines[self._line_name(name, group)].append((at, float(value)))
 
     def drawn(self) -> tuple[str, str]:
-        """The chart as HTML, and what stands for it where there is none."""
+        """Returns the chart as HTML, and a text that replaces it elsewhere."""
         lines = {name: sorted(points) for name, points in self._lines.items()}
         html = line_chart(lines, self._x, ", ".join(self._y), x_is_time=self._x_is_time)
         return (

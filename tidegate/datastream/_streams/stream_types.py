@@ -1,4 +1,4 @@
-"""What the methods of streams take as types: hints of output types, columns as keys, and columns as event time."""
+"""Types in the methods of streams: hints of output types, columns as keys, and columns as event time."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tidegate.model.values import FieldValue
 __all__ = ["TypeHint", "bind_strategy", "column_key", "fields_of", "type_of"]
 
 TypeHint = TypeInformation | Sequence[TypeInformation] | None
-"""What ``output_type`` takes; a list of types is a row of them; ``None`` means pickled objects."""
+"""A hint of an output type; a list of types is a row of them; ``None``: pickled objects."""
 
 
 def type_of(hint: TypeHint) -> TypeInformation:
-    """The type that ``output_type`` means."""
+    """Converts a hint of an output type to the type."""
     if hint is None:
         return Types.PICKLED_BYTE_ARRAY()
     if isinstance(hint, TypeInformation):
@@ -32,8 +32,7 @@ def type_of(hint: TypeHint) -> TypeInformation:
 
 
 def bind_strategy(strategy: WatermarkStrategy, stream_type: TypeInformation) -> WatermarkStrategy:
-    """Checks that a timestamp column is there and can be event time. On a stream of records that have names, the column
-    becomes an assigner."""
+    """Checks that a strategy's timestamp column exists and can be event time. For a stream of records with named fields, the column becomes an assigner."""
     column = strategy.timestamp_column
     if column is None:
         return strategy
@@ -48,8 +47,8 @@ def bind_strategy(strategy: WatermarkStrategy, stream_type: TypeInformation) -> 
 
 
 def column_key(schema: pa.Schema, names: Sequence[FieldValue], *, has_dicts: bool = False) -> KeySpec:
-    """The key that ``key_by("column", ...)`` means. ``has_dicts``: nested rows are dicts, which cannot be keys. Raises ``InvalidJob`` or
-    ``SchemaMismatch`` for names that are no columns, and for columns that cannot be a key."""
+    """Returns the key of ``key_by("column", ...)``. ``has_dicts``: nested rows are dicts, which cannot be keys. Raises ``InvalidJob`` or
+    ``SchemaMismatch`` for names that are not columns, and for columns that cannot be keys."""
     for name in names:
         if not isinstance(name, str):
             raise InvalidJob(f"key_by takes a selector and a TypeInformation, or column names; {name!r} is neither")
@@ -68,8 +67,8 @@ def column_key(schema: pa.Schema, names: Sequence[FieldValue], *, has_dicts: boo
 
 
 def _key_type(column: pa.DataType) -> TypeInformation | None:
-    """The type of keys from one column, so that state holds them unpickled; ``None`` means pickled objects. All whole numbers
-    are LONG, so that the keys of two streams are of one type, whatever widths their columns have."""
+    """Returns the type of keys from one column, so that state stores them unpickled; ``None``: pickled objects. All whole numbers are LONG, so that
+    keys of two streams have one type, whatever their columns' widths."""
     if pa.types.is_signed_integer(column):
         return Types.LONG()
     if pa.types.is_string(column) or pa.types.is_large_string(column):

@@ -1,4 +1,4 @@
-"""What makes the writers of a ``FileSink.for_bulk_format``: PyFlink's ``BulkWriterFactory`` over our encoders of files."""
+"""Writer factories of ``FileSink.for_bulk_format``: PyFlink's ``BulkWriterFactory`` over our encoders."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from tidegate.records.data_types import DataType
 
 @dataclass(frozen=True)
 class EncodedBulkWriterFactory(BulkWriterFactory):
-    """``encoder_of`` makes the encoder of files whose names end with its argument."""
+    """Makes writers by our encoders. ``encoder_of``: makes the encoder of files with a given suffix."""
 
     encoder_of: Callable[[str], EncoderFactory]
 
 
 @dataclass(frozen=True)
 class RowWriterFactory(EncodedBulkWriterFactory, RowDataBulkWriterFactory):
-    """One for rows of ``row_type``."""
+    """Makes writers of rows of ``row_type``."""
 
     row_type: DataType
 
 
 def only_setting(settings: Configuration | None, key: str, default: str) -> str:
-    """Returns, in capitals, the one setting of a format that is supported here. Raises ``InvalidJob`` for any other."""
+    """Returns, in capitals, the only supported setting of a format. Raises ``InvalidJob`` for any other."""
     found = {} if settings is None else settings.to_dict()
     strange = sorted(found.keys() - {key})
     if strange:

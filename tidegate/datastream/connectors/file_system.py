@@ -48,15 +48,15 @@ __all__ = [
 ]
 
 _WHOLE_FILE_BYTES = 2**62
-"""More than any file has."""
+"""More bytes than any file has."""
 _UTF_8 = ("utf-8", "utf8")
 _DEPRECATED = "Deprecated in 1.15. Use FileSink instead."
-"""PyFlink's words."""
+"""PyFlink's deprecation message."""
 
 
 @dataclass(frozen=True)
 class StreamFormat:
-    """How the bytes of a file are records: lines of text, or rows (``tidegate.datastream.formats.csv.CsvReaderFormat``)."""
+    """A format of files that yields record after record: lines of text, or rows (``tidegate.datastream.formats.csv.CsvReaderFormat``)."""
 
     file_format: FileFormat
 
@@ -70,7 +70,7 @@ class StreamFormat:
 
 @dataclass(frozen=True)
 class BulkFormat:
-    """Batches of rows from files (``tidegate.datastream.formats.parquet.ParquetColumnarRowInputFormat``)."""
+    """A format of files that yields batches of rows (``tidegate.datastream.formats.parquet.ParquetColumnarRowInputFormat``)."""
 
     file_format: FileFormat
 
@@ -80,19 +80,18 @@ class FileSource(OurFileSource):
 
     @staticmethod
     def for_record_stream_format(stream_format: StreamFormat, *paths: str) -> FileSourceBuilder:
-        """Starts a source of files whose format gives one record after another. A directory is read with everything
-        below it."""
+        """Returns a builder of a source whose format yields record after record. Directories are read recursively."""
         return FileSourceBuilder(paths, stream_format.file_format)
 
     @staticmethod
     def for_bulk_file_format(bulk_format: BulkFormat, *paths: str) -> FileSourceBuilder:
-        """Starts a source of files whose format gives batches of records. A directory is read with everything below it."""
+        """Returns a builder of a source whose format yields batches of records. Directories are read recursively."""
         return FileSourceBuilder(paths, bulk_format.file_format)
 
 
 @dataclass(frozen=True)
 class FileEnumeratorProvider:
-    """How files become splits. ``is_splittable``: a large file becomes several, which are read in parallel."""
+    """How files are split. ``is_splittable``: large files become several splits, which are read in parallel."""
 
     is_splittable: bool
 
@@ -109,7 +108,7 @@ class FileEnumeratorProvider:
 
 @dataclass(frozen=True)
 class FileSplitAssignerProvider:
-    """Both of Flink's mean the same here: no machine is nearer to a file than another, so splits are dealt evenly."""
+    """How splits are assigned; both of Flink's assigners distribute them evenly here, since all machines are equally near to a file."""
 
     @staticmethod
     def simple_split_assigner() -> FileSplitAssignerProvider:
@@ -124,8 +123,7 @@ class FileSplitAssignerProvider:
 
 @dataclass(frozen=True)
 class FileSourceBuilder:
-    """The settings of a source of files, then ``build`` (PyFlink: ``FileSourceBuilder``). Each method returns a new
-    builder."""
+    """Builds a ``FileSource`` (PyFlink: ``FileSourceBuilder``). Each method returns a new builder."""
 
     paths: tuple[str, ...]
     file_format: FileFormat
@@ -137,11 +135,11 @@ class FileSourceBuilder:
         return replace(self, interval_ms=None)
 
     def monitor_continuously(self, discovery_interval: Duration) -> FileSourceBuilder:
-        """Never ends: finds files that come later within the interval."""
+        """Makes the source unbounded: it finds new files within the interval."""
         return replace(self, interval_ms=discovery_interval.to_millis())
 
     def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSourceBuilder:
-        """Says whether large files are split."""
+        """Sets whether large files are split."""
         return replace(self, is_splittable=file_enumerator.is_splittable)
 
     def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> FileSourceBuilder:
@@ -156,7 +154,7 @@ class FileSourceBuilder:
 
 
 class RollingPolicy(OurRollingPolicy):
-    """Says when a part file ends, besides at every checkpoint: by its size and age, or by nothing else."""
+    """When a part file is closed, besides at every checkpoint: by size and age, or never."""
 
     @staticmethod
     def default_rolling_policy(
@@ -176,33 +174,33 @@ class RollingPolicy(OurRollingPolicy):
 
 
 class DefaultRollingPolicy(RollingPolicy):
-    """What ``RollingPolicy.default_rolling_policy`` returns."""
+    """The policy of ``RollingPolicy.default_rolling_policy``."""
 
 
 class OnCheckpointRollingPolicy(RollingPolicy):
-    """What ``RollingPolicy.on_checkpoint_rolling_policy`` returns: the only kind that Flink accepts for bulk formats."""
+    """The policy of ``RollingPolicy.on_checkpoint_rolling_policy``: the only kind that Flink accepts for bulk formats."""
 
 
 @dataclass(frozen=True)
 class OutputFileConfig:
-    """Says how the names of part files begin and end."""
+    """Prefix and suffix of the names of part files."""
 
     part_prefix: str
     part_suffix: str
 
     class OutputFileConfigBuilder:
-        """Collects prefix and suffix, then ``build``."""
+        """Builds an ``OutputFileConfig``."""
 
         def __init__(self) -> None:
             self._made = OutputFileConfig("part", "")
 
         def with_part_prefix(self, prefix: str) -> OutputFileConfig.OutputFileConfigBuilder:
-            """Sets what the names of part files begin with."""
+            """Sets the prefix of part files' names."""
             self._made = replace(self._made, part_prefix=prefix)
             return self
 
         def with_part_suffix(self, suffix: str) -> OutputFileConfig.OutputFileConfigBuilder:
-            """Sets what the names of part files end with."""
+            """Sets the suffix of part files' names."""
             self._made = replace(self._made, part_suffix=suffix)
             return self
 
@@ -212,33 +210,33 @@ class OutputFileConfig:
 
     @staticmethod
     def builder() -> OutputFileConfig.OutputFileConfigBuilder:
-        """Starts a configuration without prefix and suffix."""
+        """Returns a builder, without prefix and suffix."""
         return OutputFileConfig.OutputFileConfigBuilder()
 
     def get_part_prefix(self) -> str:
-        """Returns what the names of part files begin with."""
+        """Returns the prefix of part files' names."""
         return self.part_prefix
 
     def get_part_suffix(self) -> str:
-        """Returns what the names of part files end with."""
+        """Returns the suffix of part files' names."""
         return self.part_suffix
 
 
 @dataclass(frozen=True)
 class BucketAssigner:
-    """Says into which directory below the output path a part file goes."""
+    """Chooses the directory below the output path for a part file."""
 
     buckets: DateTimeBuckets | None = None
 
     @staticmethod
     def base_path_bucket_assigner() -> BucketAssigner:
-        """Puts all files into the output path itself."""
+        """Writes all files to the output path itself."""
         return BucketAssigner()
 
     @staticmethod
     def date_time_bucket_assigner(format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = None) -> BucketAssigner:
-        """Puts a file into a directory for the time at which it was begun, by default one for each hour. Raises
-        ``InvalidJob`` for a pattern or zone that cannot be read."""
+        """Writes a file to a directory for the time at which it was begun, by default one for each hour. Raises ``InvalidJob`` for an invalid pattern
+        or zone."""
         return BucketAssigner(DateTimeBuckets(format_str, timezone_id))
 
 
@@ -251,7 +249,7 @@ class RowFormatFileSink(OurFileSink, RecordsAsText):
 
 @dataclass(frozen=True)
 class _BaseBuilder(ABC):
-    """The settings of a file sink that both formats share."""
+    """The builder of file sinks that both formats share."""
 
     base_path: str
     rolling: OurRollingPolicy | None = None
@@ -259,7 +257,7 @@ class _BaseBuilder(ABC):
     buckets: DateTimeBuckets | None = field(default_factory=DateTimeBuckets)
 
     def with_rolling_policy(self, rolling_policy: OurRollingPolicy) -> Self:
-        """Sets when a part file ends, besides at every checkpoint."""
+        """Sets when a part file is closed, besides at every checkpoint."""
         return replace(self, rolling=rolling_policy)
 
     def with_bucket_check_interval(self, interval: int) -> Self:
@@ -267,19 +265,19 @@ class _BaseBuilder(ABC):
         return self
 
     def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> Self:
-        """Sets into which directory part files go; without it there is a directory for each hour."""
+        """Sets the directories of part files; without it there is one for each hour."""
         return replace(self, buckets=bucket_assigner.buckets)
 
     def with_output_file_config(self, output_file_config: OutputFileConfig) -> Self:
-        """Sets how the names of part files begin and end."""
+        """Sets prefix and suffix of part files' names."""
         return replace(self, config=output_file_config)
 
     def enable_compact(self, strategy: object, compactor: object) -> Self:
-        """Refused."""
+        """Raises ``InvalidJob``: part files are not compacted."""
         raise InvalidJob("part files are not compacted: let fewer of them begin, with a longer checkpoint interval")
 
     def disable_compact(self) -> Self:
-        """As it is."""
+        """Does nothing: part files are not compacted."""
         return self
 
     @abstractmethod
@@ -289,8 +287,7 @@ class _BaseBuilder(ABC):
 
 @dataclass(frozen=True)
 class _RowFormatBuilder(_BaseBuilder):
-    """The settings of a sink that writes one record after another, then ``build`` (PyFlink:
-    ``FileSink.RowFormatBuilder``)."""
+    """Builds a sink that writes one record after another (PyFlink: ``FileSink.RowFormatBuilder``)."""
 
     def build(self) -> OurFileSink:
         factory = TextEncoderFactory(suffix=self.config.part_suffix)
@@ -299,7 +296,7 @@ class _RowFormatBuilder(_BaseBuilder):
 
 @dataclass(frozen=True, kw_only=True)
 class _BulkFormatBuilder(_BaseBuilder):
-    """The settings of a sink that writes batches of records, then ``build`` (PyFlink: ``FileSink.BulkFormatBuilder``)."""
+    """Builds a sink that writes batches of records (PyFlink: ``FileSink.BulkFormatBuilder``)."""
 
     writer_factory: EncodedBulkWriterFactory
 
@@ -317,15 +314,15 @@ class FileSink(OurFileSink):
 
     @staticmethod
     def for_row_format(base_path: str, encoder: Encoder) -> _RowFormatBuilder:
-        """Starts a sink that writes one record after another with an encoder. Raises ``InvalidJob`` for a charset other
-        than UTF-8."""
+        """Returns a builder of a sink that writes one record after another with an encoder. Raises ``InvalidJob`` for a charset other than UTF-8."""
         if encoder.charset.lower() not in _UTF_8:
             raise InvalidJob(f"files are written as UTF-8, not as {encoder.charset}")
         return _RowFormatBuilder(base_path)
 
     @staticmethod
     def for_bulk_format(base_path: str, writer_factory: BulkWriterFactory) -> _BulkFormatBuilder:
-        """``writer_factory`` is one of ``tidegate.datastream.formats``. Raises ``InvalidJob`` for others."""
+        """Returns a builder of a sink that writes batches of records. ``writer_factory``: of ``tidegate.datastream.formats``. Raises ``InvalidJob`` for
+        others."""
         if not isinstance(writer_factory, EncodedBulkWriterFactory):
             raise InvalidJob(
                 f"{writer_factory!r} writes no files: use CsvBulkWriters, ParquetBulkWriters or OrcBulkWriters"
@@ -334,26 +331,26 @@ class FileSink(OurFileSink):
 
 
 class _StreamingBuilder(_BaseBuilder):
-    """What ``StreamingFileSink`` names otherwise than ``FileSink``."""
+    """The builder of ``StreamingFileSink``, for what it names otherwise than ``FileSink``."""
 
     def with_rolling_policy(self, policy: OurRollingPolicy) -> Self:
-        """Sets when a part file ends, besides at every checkpoint."""
+        """Sets when a part file is closed, besides at every checkpoint."""
         return super().with_rolling_policy(policy)
 
 
 @dataclass(frozen=True)
 class _StreamingRowFormatBuilder(_StreamingBuilder, _RowFormatBuilder):
-    """PyFlink: ``StreamingFileSink.DefaultRowFormatBuilder``."""
+    """Builds a sink of rows (PyFlink: ``StreamingFileSink.DefaultRowFormatBuilder``)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _StreamingBulkFormatBuilder(_StreamingBuilder, _BulkFormatBuilder):
-    """PyFlink: ``StreamingFileSink.DefaultBulkFormatBuilder``."""
+    """Builds a sink of batches (PyFlink: ``StreamingFileSink.DefaultBulkFormatBuilder``)."""
 
 
 class StreamingFileSink(OurFileSink):
-    """Builds what ``FileSink`` builds, for ``DataStream.add_sink``. Flink has deprecated it since 1.15, and with its default policy leaves the last part file
-    of a stream that ends hidden, which is committed here."""
+    """Builds the sinks of ``FileSink``, for ``DataStream.add_sink``. Deprecated in Flink since 1.15, where with its default policy it leaves the last
+    part file of a bounded stream hidden, which is committed here."""
 
     BaseBuilder: TypeAlias = _StreamingBuilder
     DefaultRowFormatBuilder: TypeAlias = _StreamingRowFormatBuilder
@@ -361,14 +358,14 @@ class StreamingFileSink(OurFileSink):
 
     @staticmethod
     def for_row_format(base_path: str, encoder: Encoder) -> _StreamingRowFormatBuilder:
-        """As ``FileSink.for_row_format``."""
+        """Returns a builder like ``FileSink.for_row_format``."""
         warnings.warn(_DEPRECATED, DeprecationWarning, stacklevel=2)
         FileSink.for_row_format(base_path, encoder)
         return _StreamingRowFormatBuilder(base_path)
 
     @staticmethod
     def for_bulk_format(base_path: str, writer_factory: BulkWriterFactory) -> _StreamingBulkFormatBuilder:
-        """As ``FileSink.for_bulk_format``."""
+        """Returns a builder like ``FileSink.for_bulk_format``."""
         warnings.warn(_DEPRECATED, DeprecationWarning, stacklevel=2)
         made = FileSink.for_bulk_format(base_path, writer_factory)
         return _StreamingBulkFormatBuilder(base_path, writer_factory=made.writer_factory)

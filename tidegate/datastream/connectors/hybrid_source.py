@@ -1,4 +1,4 @@
-"""``pyflink.datastream.connectors.hybrid_source``: the same names from the same module path."""
+"""Module alias of ``pyflink.datastream.connectors.hybrid_source``."""
 
 from __future__ import annotations
 

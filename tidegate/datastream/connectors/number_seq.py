@@ -1,4 +1,4 @@
-"""``pyflink.datastream.connectors.number_seq``: the same name from the same module path."""
+"""Module alias of ``pyflink.datastream.connectors.number_seq``."""
 
 from __future__ import annotations
 

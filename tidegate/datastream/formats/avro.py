@@ -39,8 +39,8 @@ __all__ = [
 
 
 class AvroInputFormat:
-    """Records of Avro files, for ``env.create_input``. ``path``: a file, or a directory that is read with what is below it. Files
-    that were written with another schema are resolved to ``schema``."""
+    """Reads records of Avro files, for ``env.create_input``. ``path``: a file, or a directory that is read recursively. Files written with another
+    schema are resolved to ``schema``."""
 
     def __init__(self, path: str, schema: AvroSchema) -> None:
         self._path = path
@@ -60,12 +60,12 @@ class AvroBulkWriters:
 
     @staticmethod
     def for_generic_record(schema: AvroSchema) -> BulkWriterFactory:
-        """Dicts that are records of ``schema``, or rows with its names, as Avro files. What does not fit is a ``SchemaMismatch``."""
+        """Writes dicts that are records of ``schema``, or rows with its names, as Avro files. Records that do not fit raise ``SchemaMismatch``."""
         return EncodedBulkWriterFactory(partial(AvroEncoderFactory, schema))
 
 
 class AvroRowDeserializationSchema(AvroRows):
-    """``avro_schema_string``: what rows are read as; by default the latest of ``subject``. Raises ``InvalidJob``,
+    """Decodes Avro messages to rows. ``avro_schema_string``: the reader's schema; by default the latest of ``subject``. Raises ``InvalidJob``,
     ``Unreachable``."""
 
     def __init__(
@@ -87,7 +87,8 @@ class AvroRowDeserializationSchema(AvroRows):
 
 
 class AvroRowSerializationSchema(AvroMessages):
-    """``subject`` (``<topic>-value``, usually): under which the schema is registered. Raises ``InvalidJob``, ``Unreachable``."""
+    """Encodes rows as Avro messages. ``subject`` (usually ``<topic>-value``): under which the schema is registered. Raises ``InvalidJob``,
+    ``Unreachable``."""
 
     def __init__(
         self,

@@ -37,14 +37,14 @@ __all__ = [
 
 @dataclass(frozen=True)
 class CsvSchema:
-    """The columns of a file, and what stands between, around and before them."""
+    """The columns of a CSV file, and its separators, quotes and header."""
 
     layout: CsvLayout
     row_type: RowType
 
     @staticmethod
     def builder() -> CsvSchemaBuilder:
-        """Starts a schema without columns."""
+        """Returns a builder of a schema."""
         return CsvSchemaBuilder()
 
     def size(self) -> int:
@@ -56,8 +56,8 @@ class CsvSchema:
 
 
 class CsvSchemaBuilder:
-    """As Jackson's ``CsvSchema.Builder``. Without settings: commas, ``"`` around what needs quotes, no escapes, no header, no
-    text that means null when it is read. What takes one character raises ``ValueError`` for others."""
+    """Builds a ``CsvSchema``, as Jackson's ``CsvSchema.Builder``. Defaults: commas, ``"`` around cells that need quotes, no escapes, no header, no text
+    for null. Methods that take one character raise ``ValueError`` for other texts."""
 
     def __init__(self) -> None:
         self._columns: list[CsvColumn] = []
@@ -65,7 +65,7 @@ class CsvSchemaBuilder:
         self._layout = CsvLayout(())
 
     def build(self) -> CsvSchema:
-        """Raises ``InvalidJob`` without a column."""
+        """Returns the schema. Raises ``InvalidJob`` without a column."""
         if not self._columns:
             raise InvalidJob("a CSV schema needs at least one column")
         layout = replace(self._layout, columns=tuple(self._columns))
@@ -76,7 +76,7 @@ class CsvSchemaBuilder:
     def add_array_column(
         self, name: str, separator: str = ";", element_type: DataType | None = None
     ) -> CsvSchemaBuilder:
-        """A list in one cell; of texts, unless ``element_type`` is given."""
+        """Appends a column of lists in one cell; of texts, unless ``element_type`` is given."""
         return self._add(name, DataTypes.ARRAY(element_type or DataTypes.STRING()), separator)
 
     def add_boolean_column(self, name: str) -> CsvSchemaBuilder:
@@ -84,7 +84,7 @@ class CsvSchemaBuilder:
         return self._add(name, DataTypes.BOOLEAN())
 
     def add_number_column(self, name: str, number_type: DataType | None = None) -> CsvSchemaBuilder:
-        """A BIGINT, unless ``number_type`` is given. A DECIMAL rounds half up; a value of more digits is null."""
+        """Appends a column of numbers: BIGINT, unless ``number_type`` is given. A DECIMAL rounds half up; a value with too many digits is null."""
         return self._add(name, number_type or DataTypes.BIGINT())
 
     def add_string_column(self, name: str) -> CsvSchemaBuilder:
@@ -116,7 +116,7 @@ class CsvSchemaBuilder:
         return self
 
     def disable_array_element_separator(self) -> CsvSchemaBuilder:
-        """A list is its cell: it has one element."""
+        """Sets no separator: a list has its cell as its only element."""
         return self.set_array_element_separator("")
 
     def remove_array_element_separator(self, index: int) -> CsvSchemaBuilder:
@@ -127,11 +127,11 @@ class CsvSchemaBuilder:
     # --- the file --------------------------------------------------------------------------------
 
     def set_allow_comments(self, allow: bool = True) -> CsvSchemaBuilder:
-        """Lines that begin with ``#`` are none."""
+        """Skips lines that begin with ``#``."""
         return self._with_dialect(replace(self._layout.dialect, allow_comments=allow))
 
     def set_any_property_name(self, name: str) -> CsvSchemaBuilder:
-        """A line may have more cells than there are columns; they are not read."""
+        """Accepts lines with more cells than there are columns; these are ignored."""
         return self._with(replace(self._layout, ignore_more_cells=True))
 
     def set_column_separator(self, char: str) -> CsvSchemaBuilder:
@@ -156,11 +156,11 @@ class CsvSchemaBuilder:
         return self._with_dialect(replace(self._layout.dialect, quote_char=None))
 
     def set_line_separator(self, separator: str) -> CsvSchemaBuilder:
-        """When it is written; ``\\n`` and ``\\r\\n`` are read."""
+        """Sets the line end to write; ``\\n`` and ``\\r\\n`` are read."""
         return self._with_dialect(replace(self._layout.dialect, line_separator=separator))
 
     def set_null_value(self, null_value: str) -> CsvSchemaBuilder:
-        """Without it, no text is read as null, and null is written as nothing."""
+        """Sets the text of null; without it, no text is read as null, and null is written as an empty cell."""
         return self._with_dialect(replace(self._layout.dialect, null_value=null_value))
 
     def set_skip_first_data_row(self, skip: bool = True) -> CsvSchemaBuilder:
@@ -168,11 +168,11 @@ class CsvSchemaBuilder:
         return self._with(replace(self._layout, skip_first_data_row=skip))
 
     def set_strict_headers(self, strict: bool = True) -> CsvSchemaBuilder:
-        """The header must have the names of the columns, in their order."""
+        """Requires the header to have the names of the columns, in their order."""
         return self._with(replace(self._layout, strict_headers=strict))
 
     def set_use_header(self, use: bool = True) -> CsvSchemaBuilder:
-        """The first line is a header: skipped when it is read, and written."""
+        """Uses the first line as a header: it is skipped when reading, and written."""
         return self._with(replace(self._layout, use_header=use))
 
     def size(self) -> int:
@@ -191,7 +191,7 @@ class CsvSchemaBuilder:
 
 
 class CsvReaderFormat(StreamFormat):
-    """Rows with the names and types of the schema's columns."""
+    """Reads CSV files as rows with the names and types of the schema's columns."""
 
     @staticmethod
     def for_schema(schema: CsvSchema) -> CsvReaderFormat:
@@ -204,7 +204,7 @@ class CsvBulkWriters:
 
     @staticmethod
     def for_schema(schema: CsvSchema) -> BulkWriterFactory:
-        """Records are rows with the schema's columns, by name if they have all of its names, by position otherwise."""
+        """Returns the factory of writers of rows with the schema's columns, by name if they have all of its names, by position otherwise."""
         return RowWriterFactory(partial(CsvSchemaEncoderFactory, schema.layout), schema.row_type)
 
 
@@ -212,7 +212,7 @@ class CsvRowDeserializationSchema(OurDeserializationSchema):
     """Reads a message as one line of CSV and returns a ``Row`` (PyFlink: ``CsvRowDeserializationSchema``)."""
 
     class Builder:
-        """Collects the settings of the schema, then ``build``."""
+        """Builds a ``CsvRowDeserializationSchema``."""
 
         def __init__(self, type_info: TypeInformation) -> None:
             self._made = OurDeserializationSchema(type_info)
@@ -259,7 +259,7 @@ class CsvRowSerializationSchema(OurSerializationSchema):
     """Writes a ``Row`` as one line of CSV (PyFlink: ``CsvRowSerializationSchema``)."""
 
     class Builder:
-        """Collects the settings of the schema, then ``build``."""
+        """Builds a ``CsvRowSerializationSchema``."""
 
         def __init__(self, type_info: TypeInformation) -> None:
             self._made = OurSerializationSchema()

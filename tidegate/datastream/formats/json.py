@@ -18,7 +18,7 @@ __all__ = ["JsonRowDeserializationSchema", "JsonRowSerializationSchema"]
 
 
 class _DeserializationBuilder:
-    """Collects the settings of a ``JsonRowDeserializationSchema``, then ``build``."""
+    """Builds a ``JsonRowDeserializationSchema``."""
 
     def __init__(self) -> None:
         self._type_info: TypeInformation | None = None
@@ -31,19 +31,19 @@ class _DeserializationBuilder:
         return self
 
     def json_schema(self, json_schema: str) -> _DeserializationBuilder:
-        """Raises ``InvalidJob``: the fields are given as types."""
+        """Raises ``InvalidJob``: the fields must be given as types."""
         raise InvalidJob(
             "json_schema() is not available in tidegate, which takes the fields as types: "
             "type_info(Types.ROW_NAMED([names], [types]))"
         )
 
     def fail_on_missing_field(self) -> _DeserializationBuilder:
-        """Treats a message that lacks a field as unreadable; without this, the field is null."""
+        """Treats a message that lacks a field as invalid; without this, the field is null."""
         self._fails_on_missing_field = True
         return self
 
     def ignore_parse_errors(self) -> _DeserializationBuilder:
-        """Leaves messages out that cannot be read, each with a line in the log."""
+        """Skips messages that cannot be decoded, each with a line in the log."""
         self._ignores_parse_errors = True
         return self
 
@@ -59,7 +59,7 @@ class _DeserializationBuilder:
 
 @dataclass
 class _SerializationBuilder:
-    """Collects the settings of a ``JsonRowSerializationSchema``, then ``build``."""
+    """Builds a ``JsonRowSerializationSchema``."""
 
     _type_info: TypeInformation | None = None
 
@@ -83,7 +83,7 @@ class JsonRowDeserializationSchema(OurDeserializationSchema):
 
     @staticmethod
     def builder() -> _DeserializationBuilder:
-        """Starts a schema; ``type_info`` says which fields are read."""
+        """Returns a builder; ``type_info`` sets the fields that are read."""
         return _DeserializationBuilder()
 
 
@@ -94,7 +94,7 @@ class JsonRowSerializationSchema(OurSerializationSchema):
 
     @staticmethod
     def builder() -> _SerializationBuilder:
-        """Starts a schema; ``with_type_info`` names the fields."""
+        """Returns a builder; ``with_type_info`` names the fields."""
         return _SerializationBuilder()
 
 

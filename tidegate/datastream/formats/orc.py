@@ -27,9 +27,9 @@ class OrcBulkWriters:
     def for_row_type(
         row_type: RowType, writer_properties: Configuration | None = None, hadoop_config: Configuration | None = None
     ) -> BulkWriterFactory:
-        """Rows with the columns of ``row_type``, by name if they have all of its names, by position otherwise. Of
-        ``writer_properties``, ``orc.compress`` (default: ZLIB). Raises ``InvalidJob`` for other settings, ``TypeError`` for what is
-        no ``RowType``."""
+        """Returns the factory of writers of rows with the columns of ``row_type``, by name if they have all of its names, by position otherwise. Of
+        ``writer_properties``, ``orc.compress`` is used (default: ZLIB). Raises ``InvalidJob`` for other settings, ``TypeError`` if it is not a
+        ``RowType``."""
         if not isinstance(row_type, RowType):
             raise TypeError("row_type must be an instance of RowType")
         compression = only_setting(writer_properties, "orc.compress", "ZLIB")

@@ -33,8 +33,8 @@ class AvroParquetReaders:
 
     @staticmethod
     def for_generic_record(schema: AvroSchema) -> StreamFormat:
-        """Dicts that are records of ``schema``. A field that a file has not is its default, or null. Raises ``InvalidJob`` for a
-        schema that contains itself."""
+        """Returns the format that reads dicts that are records of ``schema``. A field that a file lacks has its default, or is null. Raises
+        ``InvalidJob`` for a recursive schema."""
         return StreamFormat(AvroParquetFormat(schema))
 
 
@@ -43,16 +43,15 @@ class AvroParquetWriters:
 
     @staticmethod
     def for_generic_record(schema: AvroSchema) -> BulkWriterFactory:
-        """Dicts that are records of ``schema``, or rows with its names. What does not fit is a ``SchemaMismatch``. Raises ``InvalidJob``
-        for a schema that contains itself."""
+        """Returns the factory of writers of dicts that are records of ``schema``, or of rows with its names. Records that do not fit raise
+        ``SchemaMismatch``. Raises ``InvalidJob`` for a recursive schema."""
         AvroParquetFormat(schema)
         return EncodedBulkWriterFactory(partial(AvroParquetEncoderFactory, schema))
 
 
 class ParquetColumnarRowInputFormat(BulkFormat):
-    """Rows of ``row_type``. A column that a file has not is null. How many rows come at once, ``batch_size``, is left to the source,
-    and times without a zone are read as they stand, whatever ``is_utc_timestamp``. ``hadoop_config`` must be empty: else
-    ``InvalidJob``."""
+    """Reads Parquet files as rows of ``row_type``. A column that a file lacks is null. ``batch_size`` has no effect, nor has ``is_utc_timestamp``:
+    times without a zone are read as they are. Raises ``InvalidJob`` for a ``hadoop_config`` that is not empty."""
 
     def __init__(
         self,
@@ -73,8 +72,8 @@ class ParquetBulkWriters:
     def for_row_type(
         row_type: RowType, hadoop_config: Configuration | None = None, utc_timestamp: bool = False
     ) -> BulkWriterFactory:
-        """Rows with the columns of ``row_type``, by name if they have all of its names, by position otherwise. Times without a zone
-        are written as they stand, whatever ``utc_timestamp``. Of ``hadoop_config``, ``parquet.compression`` (default: SNAPPY).
+        """Returns the factory of writers of rows with the columns of ``row_type``, by name if they have all of its names, by position otherwise. Times
+        without a zone are written as they are, whatever ``utc_timestamp``. Of ``hadoop_config``, ``parquet.compression`` is used (default: SNAPPY).
         Raises ``InvalidJob`` for other settings."""
         compression = only_setting(hadoop_config, "parquet.compression", "SNAPPY")
         inner = ParquetEncoderFactory(options={"compression": "none" if compression == "UNCOMPRESSED" else compression})

@@ -1,4 +1,4 @@
-"""Protobuf, with the options of Flink's format ``protobuf``: messages as rows and back, and files of them.
+"""Protobuf messages and files, with the options of Flink's format ``protobuf``.
 
     ProtobufRowDeserializationSchema(orders_pb2.Order)                                      a generated class
     ProtobufRowDeserializationSchema(descriptor_file="orders.desc", message_name="shop.Order")   without one
@@ -33,7 +33,7 @@ __all__ = [
 
 
 class ProtobufRowDeserializationSchema(ProtobufRows):
-    """A row of each message. ``type_info``: of the fields that are wanted, by name; all of them by default. Raises ``InvalidJob``.
+    """Decodes Protobuf messages to rows. ``type_info``: the wanted fields, by name; all by default. Raises ``InvalidJob``.
 
     ``ignore_parse_errors`` (``protobuf.ignore-parse-errors``): what is no such message is left out. ``read_default_values``
     (``protobuf.read-default-values``): fields that were not written have their defaults, and are not null.
@@ -57,7 +57,8 @@ class ProtobufRowDeserializationSchema(ProtobufRows):
 
 
 class ProtobufRowSerializationSchema(ProtobufMessages):
-    """A message of each row, whose fields go by name: those of ``type_info`` by position, or those of the stream. Raises ``InvalidJob``.
+    """Encodes rows as Protobuf messages, whose fields are matched by name: those of ``type_info`` by position, or those of the stream. Raises
+    ``InvalidJob``.
 
     ``write_null_string_literal`` (``protobuf.write-null-string-literal``): what a null text within a list or a map is.
     """
@@ -79,7 +80,7 @@ class ProtobufRowSerializationSchema(ProtobufMessages):
 
 
 class ProtobufReaderFormat(StreamFormat):
-    """Files of messages, each behind its length, for ``FileSource.for_record_stream_format``."""
+    """Reads files of Protobuf messages, each preceded by its length, for ``FileSource.for_record_stream_format``."""
 
     def __init__(
         self,
@@ -97,7 +98,7 @@ class ProtobufReaderFormat(StreamFormat):
 
 
 class ProtobufBulkWriters:
-    """Writers of files of messages, each behind its length, for ``FileSink.for_bulk_format``."""
+    """Writes files of Protobuf messages, each preceded by its length, for ``FileSink.for_bulk_format``."""
 
     @staticmethod
     def for_messages(
@@ -107,7 +108,7 @@ class ProtobufBulkWriters:
         message_name: str = "",
         write_null_string_literal: str = "",
     ) -> BulkWriterFactory:
-        """Rows whose fields have names of the message's. Other columns are a ``SchemaMismatch``."""
+        """Returns the factory of writers of rows whose fields have names of the message's. Other columns raise ``SchemaMismatch``."""
         message = _message(message_class, descriptor_file, message_name)
         messages = ProtobufMessages(message, None, write_null_string_literal)
         return EncodedBulkWriterFactory(partial(ProtobufEncoderFactory, messages))

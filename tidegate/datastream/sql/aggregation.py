@@ -1,4 +1,4 @@
-"""Aggregates of DuckDB's, as aggregates of columnar windows: what is computed before the window, in it, and behind it.
+"""Translation of DuckDB's aggregates to aggregates of columnar windows: what is computed before, in and after the window.
 
     sum(x), x of 64 bits    x >> 32, x & (2^32 - 1) ─▶ sum, sum              ─▶ high * 2^32 + low      (HUGEINT: decimal(38, 0))
     avg(x), x of 64 bits    the same                ─▶ sum, sum, count       ─▶ that sum / count
@@ -40,13 +40,13 @@ AGGREGATES: dict[str, AggregateFunctionName] = {
     "approx_quantile": "quantile",
 }
 HUGEINT = pa.decimal128(38, 0)
-"""As DuckDB gives it to Arrow."""
+"""DuckDB's HUGEINT in Arrow."""
 _INSTEAD = {"median": "median needs all values at once; approx_quantile(x, 0.5) is near it"}
 
 
 @dataclass(frozen=True)
 class Parts:
-    """``columns`` are needed before the window; ``result`` is computed from the window's output."""
+    """The parts of a translated aggregate. ``columns``: computed before the window; ``result``: computed from the window's output."""
 
     columns: tuple[tuple[str, Expression], ...]
     aggregates: tuple[Aggregate, ...]
@@ -54,7 +54,7 @@ class Parts:
 
 
 def check_aggregate(node: Node, text: str) -> None:
-    """Raises ``InvalidJob`` for an aggregate that streams have not, or not in this form."""
+    """Raises ``InvalidJob`` for an aggregate, or a form of one, that streams do not support."""
     name, arguments = node["function_name"], arguments_of(node)
     listed = ", ".join(list(AGGREGATES)[1:])
     if name in _INSTEAD:
@@ -84,8 +84,8 @@ def share_of(node: Node, text: str) -> float | None:
 def parts_of(
     node: Node, name: str, argument: Expression | None, rows: pa.Schema, result: pa.DataType, text: str
 ) -> Parts:
-    """``argument`` is computed from ``rows``; ``result``: the type that DuckDB gives. Raises ``InvalidJob`` for a type of
-    columns that cannot be aggregated so."""
+    """Translates an aggregate. ``argument`` is computed from ``rows``; ``result``: the type by DuckDB. Raises ``InvalidJob`` for a column type that
+    cannot be aggregated so."""
     try:
         return _parts_of(node, name, argument, rows, result, share_of(node, text))
     except SchemaMismatch as error:
@@ -116,7 +116,7 @@ def _parts_of(
 
 
 def check_result(parts: Parts, behind: pa.Schema, result: pa.DataType, node: Node, text: str) -> None:
-    """Raises ``InvalidJob`` when the aggregate has not DuckDB's type on a window with the columns ``behind``."""
+    """Raises ``InvalidJob`` unless the aggregate's result has DuckDB's type, on a window with the columns ``behind``."""
     try:
         found = parts.result.output_field(behind).type
     except SchemaMismatch:
@@ -144,7 +144,7 @@ def _typed(parts: Parts, kind: pa.DataType, result: pa.DataType) -> Parts:
 
 
 def _wide(function: AggregateFunctionName, name: str, argument: Expression) -> Parts:
-    """The halves of so many rows as there ever are add up within 64 bits."""
+    """Translates a sum or average of 64-bit integers to sums of their halves, which do not overflow."""
     halves = ((f"{name}_high_of", Kernel(_high, argument)), (f"{name}_low_of", Kernel(_low, argument)))
     sums = tuple(Aggregate("sum", f"{name}_{half}_of", f"{name}_{half}") for half in ("high", "low"))
     total: Expression = Kernel(_total, col(f"{name}_high"), col(f"{name}_low"))
@@ -156,7 +156,7 @@ def _wide(function: AggregateFunctionName, name: str, argument: Expression) -> P
 
 
 def _largest(name: str, argument: Expression, kind: pa.DataType) -> Parts:
-    """Aggregates of columns leave NaN out, while in DuckDB it is the largest number."""
+    """Translates the maximum of floats: aggregates of columns ignore NaN, while in DuckDB it is the largest number."""
     found = _one("max", name, argument)
     odd = (f"{name}_nan_of", Kernel(_where_nan, argument))
     count = Aggregate("count", odd[0], f"{name}_nan")
@@ -184,6 +184,6 @@ def _where_nan(values: Datum) -> Datum:
 
 
 def parts_together(parts: Sequence[Parts]) -> tuple[list[Expression], list[Aggregate]]:
-    """The columns and the aggregates of all of them."""
+    """Returns the columns and the aggregates of several translated aggregates."""
     columns = [expression.alias(name) for one in parts for name, expression in one.columns]
     return columns, [aggregate for one in parts for aggregate in one.aggregates]

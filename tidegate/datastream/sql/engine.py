@@ -1,4 +1,4 @@
-"""What DuckDB is asked while a query is planned: the text of an expression, the types that it gives, what its aggregates are called."""
+"""Requests to DuckDB while a query is planned: texts and types of expressions, names of aggregates."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 _ROW_BY_ROW = frozenset({"PROJECTION", "PYTHON_ARROW_SCAN"})
-"""The steps of a plan that computes one row from one row."""
+"""The plan steps that compute one row from one row."""
 
 
 def text_of(query: Query, node: Node) -> str:
-    """SQL of an expression, written by DuckDB."""
+    """Formats an expression as SQL, by DuckDB."""
     tree = copy.deepcopy(query.tree)
     select = tree["statements"][0]["node"]
     select |= {"select_list": [node | {"alias": ""}], "where_clause": None, "group_expressions": [], "having": None}
@@ -40,8 +40,8 @@ def text_of(query: Query, node: Node) -> str:
 
 
 def types_of(query: Query, expressions: Sequence[str], schema: pa.Schema, zone: str) -> list[pa.DataType]:
-    """What DuckDB gives on ``schema``, the columns that are read. Raises ``InvalidJob`` with what DuckDB says, where they do
-    not fit the columns, and for an expression that does not give one value for each row."""
+    """Returns DuckDB's types of expressions on ``schema``, the columns that are read. Raises ``InvalidJob``, with DuckDB's message, if they do not fit
+    the columns, and for an expression that does not give one value for each row."""
     with _bound(query, schema, zone) as connection:
         for text in expressions:
             _check_row_by_row(connection, text, query)
@@ -49,14 +49,14 @@ def types_of(query: Query, expressions: Sequence[str], schema: pa.Schema, zone: 
 
 
 def types_of_aggregates(query: Query, expressions: Sequence[str], schema: pa.Schema, zone: str) -> list[pa.DataType]:
-    """As ``types_of``, for aggregates."""
+    """Returns DuckDB's types of aggregates; see ``types_of``."""
     with _bound(query, schema, zone) as connection:
         return _types(connection, expressions, zone)
 
 
 @contextmanager
 def _bound(query: Query, schema: pa.Schema, zone: str) -> Iterator[Record]:
-    """DuckDB with an empty table of the columns; its errors are those of the query."""
+    """Yields DuckDB with an empty table of the columns; its errors become those of the query."""
     try:
         planner(zone).register("input", readable(_empty(schema, query), schema.names))
         yield planner(zone)
@@ -84,7 +84,7 @@ def _types(connection: DuckDBPyConnection, expressions: Sequence[str], zone: str
 
 
 def constant(text: str, kind: str) -> pa.Scalar | None:
-    """The value of a text as a type of DuckDB's; ``None`` where it has none."""
+    """Casts a text to a DuckDB type; returns ``None`` if it has no such value."""
     try:
         table = planner().sql(f"SELECT CAST(? AS {kind}) AS value", params=[text]).to_arrow_table()
     except duckdb_module().Error:
@@ -93,7 +93,8 @@ def constant(text: str, kind: str) -> pa.Scalar | None:
 
 
 def _check_row_by_row(connection: DuckDBPyConnection, expression: str, query: Query) -> None:
-    """A macro may hide an aggregate, a subquery or ``unnest``: the plan shows it. ``unnest`` of a struct gives several columns.
+    """Raises ``InvalidJob`` for an expression that does not give one value for each row; the plan reveals aggregates, subqueries and ``unnest`` in
+    macros.
 
     The optimizer, which may make a part of a plan disappear, rests meanwhile; afterwards it tells of constants that cannot be
     computed.
@@ -114,7 +115,7 @@ def _steps(nodes: Sequence[Json]) -> Iterator[str]:
 
 
 def interval_ms(text: str) -> int:
-    """Length of an interval. Raises ``InvalidJob`` when the SQL text is none, or has no fixed length in whole ms."""
+    """Returns the length of an interval in ms. Raises ``InvalidJob`` when the SQL text is not an interval, or has no fixed length in whole ms."""
     try:
         ((months, length_us),) = (
             planner()

@@ -1,4 +1,4 @@
-"""Which column of a stream is its event time, followed from the watermark strategy through what keeps rows as they are.
+"""The event time column of a stream, traced from the watermark strategy through operators that keep rows unchanged.
 
 A window of SQL names a column of time, while windows of a stream are of the event time of its rows. Only where both are known
 to be the same does the query mean what it says.
@@ -23,7 +23,7 @@ _KEEPS_ROWS = ("filter", "filter_columns")
 
 
 def is_event_time(made: Transformation, column: str) -> bool:
-    """Whether ``column`` of the stream is known to be the event time of its rows."""
+    """Returns whether ``column`` of the stream is known to be the event time of its rows."""
     match made:
         case UnionTransformation(inputs=inputs):
             return all(is_event_time(one, column) for one in inputs)
@@ -46,7 +46,7 @@ def is_event_time(made: Transformation, column: str) -> bool:
 
 
 def _assigns(strategy: WatermarkStrategy, row_type: TypeInformation | None, column: str) -> bool | None:
-    """``None``: the strategy leaves the timestamps of rows as they are."""
+    """Returns whether a strategy assigns the column as event time; ``None``: it leaves timestamps unchanged."""
     if strategy.timestamp_column is not None:
         return strategy.timestamp_column == column
     assigner: UserObject = strategy.timestamp_assigner
@@ -58,5 +58,5 @@ def _assigns(strategy: WatermarkStrategy, row_type: TypeInformation | None, colu
 
 
 def _column_behind(expression: Expression | None) -> str | None:
-    """The column that an item of ``select`` hands on unchanged."""
+    """Returns the column that an item of ``select`` passes on unchanged; ``None`` if it computes something."""
     return None if expression is None else expression.plain_column()

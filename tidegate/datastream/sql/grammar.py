@@ -1,4 +1,4 @@
-"""What a query may contain: a table of the nodes that DuckDB's parser makes, with the fields that are handled here.
+"""The supported grammar of queries: a table of the nodes that DuckDB's parser makes, with the fields that are handled here.
 
 Law: whatever the tree holds and this table does not know is refused, with the place, before anything is built. A field that
 is not in the table may only hold nothing (``null``, ``false``, an empty text or list), so that a clause of a later DuckDB is
@@ -55,7 +55,7 @@ _PARTS: dict[str, frozenset[str]] = {
     "replace_list": frozenset({"key", "value"}),
     "statements": frozenset({"node"}),
 }
-"""What stands in a field and is no expression, by the name of the field."""
+"""Values of fields that are not expressions, by the name of the field."""
 _WORDS = {
     "at_clause": "AT (VERSION or TIMESTAMP)",
     "catalog": "names of catalogs",
@@ -73,7 +73,7 @@ _CLASSES = {"DEFAULT": "DEFAULT", "PARAMETER": "parameters (write the value into
 
 
 def check_grammar(tree: JsonObject, text: str) -> None:
-    """Raises ``InvalidJob`` for anything in the serialised query that has no meaning on a stream."""
+    """Raises ``InvalidJob`` for any part of a serialised query that streams do not support."""
     for statement in tree["statements"]:
         _check(statement, "statements", text)
     select = tree["statements"][0]["node"]
@@ -114,7 +114,7 @@ def _is_nothing(value: Json) -> bool:
 
 
 def _refuse_stars(value: Json, text: str) -> None:
-    """A star is a list of columns, so it may only be an item of its own (``count(*)`` has none)."""
+    """Raises for a star inside an expression, which is a list of columns (``count(*)`` has none)."""
     if isinstance(value, list):
         for one in value:
             _refuse_stars(one, text)

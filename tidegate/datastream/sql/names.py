@@ -1,4 +1,4 @@
-"""Names in a query, resolved as DuckDB does: stars spread out, positions and aliases in GROUP BY, aliases in HAVING."""
+"""Name resolution in a query as in DuckDB: stars are expanded, positions and aliases in GROUP BY, aliases in HAVING."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidegate.model.values import Json
 
 
 def named_items(query: Query, schema: pa.Schema) -> list[tuple[str, Node]]:
-    """The select list with a name for each column. Raises ``InvalidJob``, ``SchemaMismatch``."""
+    """Returns the select list with a name for each column. Raises ``InvalidJob``, ``SchemaMismatch``."""
     named: list[tuple[str, Node]] = []
     for alias, node in query.items:
         if node["class"] == "STAR":
@@ -29,8 +29,8 @@ def named_items(query: Query, schema: pa.Schema) -> list[tuple[str, Node]]:
 
 
 def with_columns(node: Json, query: Query, schema: pa.Schema) -> Json:
-    """The expression with its columns called as the stream calls them: two that mean the same are equal then. Names that are
-    unknown stay, and so does a lambda, which has names of its own."""
+    """Normalises column names in an expression to the stream's, so that equal columns compare equal. Unknown names stay, and so do lambdas, which have
+    names of their own."""
 
     def known(one: Node) -> Node | None:
         if one["class"] == "LAMBDA":
@@ -47,19 +47,19 @@ def with_columns(node: Json, query: Query, schema: pa.Schema) -> Json:
 
 
 def resolved_groups(query: Query, schema: pa.Schema, items: Sequence[tuple[str, Node]]) -> list[Node]:
-    """GROUP BY with positions (``GROUP BY 1``) and aliases replaced by what they stand for; a column comes before an alias."""
+    """Returns the GROUP BY expressions with positions (``GROUP BY 1``) and aliases resolved; a column takes precedence over an alias."""
     return [with_columns(_resolved_group(node, query, schema, items), query, schema) for node in query.groups]
 
 
 def without_aliases(query: Query, schema: pa.Schema, items: Sequence[tuple[str, Node]]) -> Node | None:
-    """HAVING, in which names of items that are no columns of the stream stand for these items."""
+    """Returns the HAVING condition with aliases resolved, unless the stream has such a column."""
     found = replaced(query.having, lambda one: _item_of_alias(one, schema, items))
     having: Node | None = with_columns(found, query, schema)
     return having
 
 
 def _name_of(node: Node, query: Query, schema: pa.Schema) -> str:
-    """A column or field is called as the stream calls it, however the query writes it."""
+    """Returns the name of a column or field in the stream's spelling."""
     if is_moment(node, schema):
         return str(node["column_names"][-1])
     name, fields = column_path(node, schema, query.table_names)
@@ -86,7 +86,7 @@ def _item_of_alias(node: Node, schema: pa.Schema, items: Sequence[tuple[str, Nod
 
 
 def _columns_of(star: Node, query: Query, schema: pa.Schema) -> list[tuple[str, Node]]:
-    """``*`` with EXCLUDE, REPLACE and RENAME."""
+    """Expands ``*`` with EXCLUDE, REPLACE and RENAME."""
     keys = [*star["qualified_exclude_list"], *(one["key"] for one in star["rename_list"])]
     for table in filter(None, [star["relation_name"], *(key["table"] for key in keys)]):
         if table.lower() not in query.table_names:

@@ -1,4 +1,4 @@
-"""From a query to operators of columns, when the graph is built: what does not fit is refused then, with the place.
+"""The planner of queries on streams: builds operators of columns, and refuses what is not supported, with the place.
 
     SELECT items FROM input WHERE p                     ─▶ filter ─▶ select
     ... GROUP BY k, TUMBLE(ts, INTERVAL '5' SECOND)      ─▶ filter ─▶ select ─▶ key_by(k) ─▶ window ─▶ agg ─▶ filter ─▶ select
@@ -52,7 +52,7 @@ _ALL = "__all"
 
 
 class ColumnStream(Protocol):
-    """The methods of ``DataStream`` that a query becomes; each returns another stream."""
+    """The methods of ``DataStream`` that a query uses; each returns another stream."""
 
     @property
     def _transformation(self) -> Transformation: ...
@@ -83,8 +83,7 @@ S = TypeVar("S", bound=ColumnStream)
 
 
 def sql_stream(stream: S, text: str, configuration: Mapping[str, str]) -> S:
-    """Returns the stream that a query makes of this one, with the options of its environment. Raises ``InvalidJob``, ``SchemaMismatch``,
-    ``ConfigurationError``."""
+    """Returns the stream of a query's result, with the options of the environment. Raises ``InvalidJob``, ``SchemaMismatch``, ``ConfigurationError``."""
     query = parse(text, zone_of(configuration))
     _check_names(_columns(stream), text)
     _check_functions(query)
@@ -97,7 +96,7 @@ def sql_stream(stream: S, text: str, configuration: Mapping[str, str]) -> S:
 
 
 def _check_names(schema: pa.Schema, text: str) -> None:
-    """Raises ``InvalidJob`` where names differ by their case only, which SQL does not see."""
+    """Raises ``InvalidJob`` where names differ by case only, which SQL ignores."""
     lower = [name.lower() for name in schema.names]
     twice = [name for name in schema.names if lower.count(name.lower()) > 1]
     if twice:
@@ -108,7 +107,7 @@ def _check_names(schema: pa.Schema, text: str) -> None:
 
 
 def _check_places_of_aggregates(query: Query) -> None:
-    """Raises ``InvalidJob`` for aggregates where no window is behind them yet."""
+    """Raises ``InvalidJob`` for aggregates in clauses that are evaluated before the window."""
     places = [("WHERE", query.where), *(("GROUP BY", group) for group in query.groups)]
     for place, node in places:
         if any(_is_aggregate(one) for one in walk(node)):
@@ -119,7 +118,7 @@ def _check_places_of_aggregates(query: Query) -> None:
 
 
 def _check_functions(query: Query) -> None:
-    """Raises ``InvalidJob`` for clauses of aggregates at functions of one row."""
+    """Raises ``InvalidJob`` for aggregate clauses on scalar functions."""
     for one in walk(query.tree):
         clauses = one["class"] == "FUNCTION" and (one["distinct"] or one["filter"] or one["order_bys"]["orders"])
         if clauses and not _is_aggregate(one):
@@ -129,7 +128,7 @@ def _check_functions(query: Query) -> None:
 
 
 def _is_lambda_parameter(node: Node, nodes: Sequence[Node]) -> bool:
-    """Whether a name is a parameter of a lambda around it: DuckDB computes these, and knows what they are."""
+    """Returns whether a name is a parameter of an enclosing lambda, which DuckDB evaluates."""
     lambdas = [one for outer in nodes for one in walk(outer) if one["class"] == "LAMBDA"]
     return any(
         any(inside is node for inside in walk(one)) and node["column_names"][:1] in _parameters_of(one)
@@ -167,8 +166,8 @@ def _selected(stream: S, query: Query, items: Sequence[tuple[str, Node]]) -> S:
 
 
 def _expressions(stream: S, query: Query, nodes: Sequence[Node], form: str = "{}") -> tuple[S, list[Expression]]:
-    """Expressions for the nodes, and the stream with the further columns that some of them read. ``form``: of the SQL that
-    DuckDB computes; a condition is the condition of a CASE there, which looks no further where a part of it is false."""
+    """Translates nodes to expressions; returns them with the stream, to which columns that some of them read were added. ``form``: of the SQL that
+    DuckDB evaluates; a condition becomes that of a CASE, which stops where a part is false."""
     schema = _columns(stream)
     for node in (inside for one in nodes for inside in walk(one) if inside["class"] == "COLUMN_REF"):
         if not is_moment(node, schema) and not _is_lambda_parameter(node, nodes):
@@ -200,7 +199,7 @@ def _expressions(stream: S, query: Query, nodes: Sequence[Node], form: str = "{}
 
 
 def _free_prefix(schema: pa.Schema) -> str:
-    """Begins names that no column of the stream has, in whatever case."""
+    """Returns a prefix of names that no column of the stream has, in whatever case."""
     prefix = "__sql_"
     while any(name.lower().startswith(prefix) for name in schema.names):
         prefix += "_"
@@ -212,7 +211,7 @@ def _handed_on(node: Node, query: Query, schema: pa.Schema) -> Expression:
 
 
 def _read(node: Node, schema: pa.Schema) -> list[str]:
-    """The columns that an expression reads, and at most some more."""
+    """Returns the columns that an expression reads, and possibly some more."""
     named = {part.lower() for one in walk(node) if one["class"] == "COLUMN_REF" for part in one["column_names"]}
     return [name for name in schema.names if name.lower() in named]
 
@@ -223,16 +222,16 @@ def _only(schema: pa.Schema, read: Sequence[Sequence[str]]) -> pa.Schema:
 
 @dataclass
 class _Grouping:
-    """What a windowed query groups by and aggregates; columns in front of the window are called by position."""
+    """The keys and aggregates of a windowed query; columns before the window are named by position."""
 
     query: Query
     schema: pa.Schema
     window: Node
     keys: list[tuple[str, Node]] = field(default_factory=list)
     aggregates: list[tuple[Node, str]] = field(default_factory=list)
-    """With the names of their results."""
+    """The aggregates, with the names of their results."""
     huge: set[str] = field(default_factory=set)
-    """Results that are HUGEINT."""
+    """The results of type HUGEINT."""
 
     def add_aggregate(self, node: Node) -> None:
         if any(plain(node) == plain(known) for known, _ in self.aggregates):
@@ -241,7 +240,7 @@ class _Grouping:
         self.aggregates.append((node, f"__agg_{len(self.aggregates)}"))
 
     def behind(self, node: Node) -> Node | None:
-        """What stands behind the window for a node of the query."""
+        """Returns the node after the window that corresponds to a node of the query; ``None``: there is none."""
         if _is_call(node, _WINDOW) and plain(arguments_of(node)) == plain(arguments_of(self.window)):
             return column_ref(_WINDOW[node["function_name"]])
         for name, key in self.keys:
@@ -289,7 +288,7 @@ def _windowed(stream: S, query: Query) -> S:
 
 
 def _aggregated(rows: S, grouping: _Grouping, window: WindowAssigner[Record, AssignedWindow]) -> S:
-    """One row for each window and key: the bounds, the keys, the results of aggregates."""
+    """Aggregates windows: one row for each window and key, with the bounds, the keys and the results."""
     query, nodes = grouping.query, [node for node, _ in grouping.aggregates]
     zone = query.zone
     read = _only(_columns(rows), [_read(node, _columns(rows)) for node in nodes])
@@ -332,7 +331,7 @@ def _check_key(kind: pa.DataType, query: Query) -> None:
 def _window_of(
     node: Node, query: Query, schema: pa.Schema, zone: str
 ) -> tuple[WindowAssigner[Record, AssignedWindow], str]:
-    """Its assigner, and its column of time."""
+    """Returns the window assigner of a query, and its time column."""
     arguments = arguments_of(node)
     slides = node["function_name"] == "hop"
     if len(arguments) != (3 if slides else 2) or arguments[0]["class"] != "COLUMN_REF":
@@ -372,7 +371,7 @@ def _behind(grouping: _Grouping, node: Node) -> Node:
 
 
 def _with_times(stream: S, zone: str | None) -> S:
-    """The bounds of the window as instants, like the column that they are of."""
+    """Casts the bounds of the window to instants, like its time column."""
     kind = pa.timestamp("ms", zone)
     schema = _columns(stream)
     bounds = ("window_start", "window_end")

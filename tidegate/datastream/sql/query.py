@@ -1,4 +1,4 @@
-"""The parts of a SELECT on a stream, as DuckDB's parser gives them: no SQL is parsed here.
+"""The parts of a SELECT on a stream, from DuckDB's parser: no SQL is parsed here.
 
     text ─▶ DuckDB ``json_serialize_sql`` ─▶ tree of dicts ("nodes") ─▶ Query, or ``InvalidJob`` saying what streams do not have
 
@@ -23,11 +23,11 @@ _PLACES = ("query_location", "query_location_length", "alias")
 
 @dataclass(frozen=True)
 class Query:
-    """``items``: (name or empty, node) of the select list; ``groups`` are the GROUP BY expressions."""
+    """A parsed query. ``items``: (name or empty, node) of the select list; ``groups``: the GROUP BY expressions."""
 
     text: str
     table_names: tuple[str, ...]
-    """By which columns may be qualified."""
+    """Table names by which columns may be qualified."""
     items: tuple[tuple[str, Node], ...]
     where: Node | None
     groups: tuple[Node, ...]
@@ -35,11 +35,11 @@ class Query:
     zone: str
     """The time zone of instants (``zones``)."""
     tree: Node
-    """The whole, to be filled with other select lists (``engine``)."""
+    """The whole syntax tree, in which ``engine`` replaces the select list."""
 
 
 def parse(text: str, zone: str) -> Query:
-    """Raises ``InvalidJob``."""
+    """Parses a query. Raises ``InvalidJob``."""
     (answer,) = planner().execute("SELECT json_serialize_sql(?)", [text]).fetchall()[0]
     tree = json.loads(answer)
     if tree["error"]:
@@ -64,7 +64,7 @@ def parse(text: str, zone: str) -> Query:
 
 
 def walk(node: Json) -> Iterator[Node]:
-    """The node and everything below it."""
+    """Yields a node and all its descendants."""
     if isinstance(node, dict):
         if "class" in node:
             yield node
@@ -76,7 +76,7 @@ def walk(node: Json) -> Iterator[Node]:
 
 
 def replaced(node: Json, by: Callable[[Node], Node | None]) -> Json:
-    """The tree with every node for which ``by`` gives another one replaced by that, from the top."""
+    """Returns the tree with nodes replaced for which ``by`` returns another one, from the top."""
     if isinstance(node, dict):
         if "class" in node and (other := by(node)) is not None:
             return other
@@ -85,7 +85,7 @@ def replaced(node: Json, by: Callable[[Node], Node | None]) -> Json:
 
 
 def plain(node: Json) -> Json:
-    """Without places and names: equal for equal expressions."""
+    """Returns a node without source positions and aliases, so that equal expressions compare equal."""
     if isinstance(node, dict):
         return {name: plain(child) for name, child in node.items() if name not in _PLACES}
     return [plain(child) for child in node] if isinstance(node, list) else node
@@ -98,7 +98,7 @@ def column_ref(name: str, *fields: str) -> Node:
 
 
 def hugeint(name: str) -> Node:
-    """A column that DuckDB has given as a ``HUGEINT``, which came to Arrow as a decimal, as what it was."""
+    """Returns the node of a column that DuckDB returned as ``HUGEINT`` and Arrow holds as a decimal, cast back."""
     statement = f'SELECT CAST("{name}" AS HUGEINT)'
     (answer,) = planner().execute("SELECT json_serialize_sql(?)", [statement]).fetchall()[0]
     found: Node = json.loads(answer)["statements"][0]["node"]["select_list"][0]
@@ -106,12 +106,12 @@ def hugeint(name: str) -> Node:
 
 
 def arguments_of(node: Node) -> list[Node]:
-    """Of a FUNCTION."""
+    """Returns the arguments of a FUNCTION node."""
     return [argument["expression"] for argument in node["arguments"]]
 
 
 def _check(node: Node, text: str) -> None:
-    """Refuses what a stream has no answer for."""
+    """Raises for clauses that streams do not support."""
     told = {
         "UNION, INTERSECT and EXCEPT (use DataStream.union)": node["type"] != "SELECT_NODE",
         "WITH": bool(node["cte_map"]["map"]),

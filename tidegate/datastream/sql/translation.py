@@ -1,4 +1,4 @@
-"""Nodes of a query as Arrow kernels, where these give DuckDB's type and DuckDB's value. What has no translation DuckDB computes.
+"""Translation of a query's nodes to Arrow kernels, where these have DuckDB's types and values. DuckDB evaluates the others.
 
     node ─▶ term: an expression with its type, or a literal, which takes the type of what stands beside it
                                                                              ─▶ kernels for terms of these types, or none
@@ -24,7 +24,7 @@ from tidegate.functions.sql.kernels import Kernel, cast_to
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 
 _MOST_ALTERNATIVES = 16
-"""Each is a comparison of its own; DuckDB looks more of them up in a table."""
+"""The most alternatives of an IN that become comparisons; DuckDB looks more of them up in a table."""
 _COMPARISONS = {
     "COMPARE_EQUAL": kernels.equal,
     "COMPARE_NOTEQUAL": kernels.not_equal,
@@ -41,7 +41,7 @@ _OF_A_NUMBER: dict[Callable[..., Datum], Callable[..., Datum]] = {
     kernels.greater: kernels.above,
     kernels.greater_equal: kernels.at_least,
 }
-"""Where the right side is a number and not NaN."""
+"""Comparisons for a right side that is a number and not NaN."""
 _MIRRORED: dict[Callable[..., Datum], Callable[..., Datum]] = {
     kernels.less: kernels.greater,
     kernels.less_equal: kernels.greater_equal,
@@ -63,7 +63,7 @@ _CASTS = {
 _TIMES = {"timestamp": "TIMESTAMP", "datetime": "TIMESTAMP", "date": "DATE"}
 _UNITS = {"s": "TIMESTAMP_S", "ms": "TIMESTAMP_MS", "us": "TIMESTAMP"}
 _LONGEST_EXACT = 15
-"""So many digits of a decimal number are the same double whichever way they are read."""
+"""So many decimal digits give the same double by any parser."""
 _MOMENTS = ("current_date", "current_time", "current_timestamp", "localtime", "localtimestamp")
 
 
@@ -83,11 +83,11 @@ _Term = _Typed | _Literal
 
 
 class Untranslatable(Exception):
-    """Not an error: another engine computes it."""
+    """A node has no translation; not an error: DuckDB evaluates it."""
 
 
 def translated(node: Node, schema: pa.Schema, tables: Sequence[str]) -> Expression | None:
-    """``None``: it has no translation."""
+    """Translates a node to an expression; ``None``: there is no translation."""
     try:
         term = _Translation(schema, tables).of(node)
         expression = term.expression if isinstance(term, _Typed) else _alone(term)
@@ -98,14 +98,13 @@ def translated(node: Node, schema: pa.Schema, tables: Sequence[str]) -> Expressi
 
 
 def is_moment(node: Node, schema: pa.Schema) -> bool:
-    """``current_date`` and its likes are parsed as columns; they are functions unless the stream has such a column."""
+    """Returns whether a node is ``current_date`` or similar, which are parsed as columns; they are functions unless the stream has such a column."""
     name = node["column_names"][0].lower()
     return len(node["column_names"]) == 1 and name in _MOMENTS and name not in map(str.lower, schema.names)
 
 
 def column_path(node: Node, schema: pa.Schema, tables: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """The column that a COLUMN_REF means, and the fields in it, one in the other: ``input.st.a.b`` is the column st, and a, b. Case does not count. Raises
-    ``SchemaMismatch``."""
+    """Returns the column of a COLUMN_REF and the nested fields: ``input.st.a.b`` is the column st, and a, b. Case is ignored. Raises ``SchemaMismatch``."""
     parts = list(node["column_names"])
     has_table = len(parts) > 1 and parts[0].lower() in tables and bool(_alike(parts[1], schema.names))
     name, *fields = parts[1:] if has_table else parts
@@ -129,7 +128,7 @@ def column_path(node: Node, schema: pa.Schema, tables: Sequence[str]) -> tuple[s
 
 
 def column_name(node: Node, schema: pa.Schema, tables: Sequence[str]) -> str:
-    """The column that a COLUMN_REF means. Raises ``SchemaMismatch``, also for a field of one."""
+    """Returns the column of a COLUMN_REF. Raises ``SchemaMismatch``, also for a nested field."""
     name, fields = column_path(node, schema, tables)
     if fields:
         raise SchemaMismatch(f"sql: a column is needed, not a field of one: {'.'.join([name, *fields])}")
@@ -137,7 +136,7 @@ def column_name(node: Node, schema: pa.Schema, tables: Sequence[str]) -> str:
 
 
 def column_or_field(node: Node, schema: pa.Schema, tables: Sequence[str]) -> Expression:
-    """What a COLUMN_REF gives, as it is. Raises ``SchemaMismatch``."""
+    """Returns the expression of a COLUMN_REF. Raises ``SchemaMismatch``."""
     name, fields = column_path(node, schema, tables)
     return reduce(lambda found, field: found[field], fields, col(name))
 
@@ -299,7 +298,7 @@ def _cast(term: _Term, name: str) -> _Term:
 
 
 def _check_text(terms: Sequence[_Term]) -> None:
-    """Among several types a text becomes a time of the type that they have in common, which is not that of its neighbour."""
+    """Refuses a text literal among several types, which DuckDB casts to their common type, not to its neighbour's."""
     kinds = {term.kind for term in terms if isinstance(term, _Typed)}
     if len(kinds) > 1 and any(isinstance(term, _Literal) and term.kind == "STRING" for term in terms):
         raise Untranslatable
@@ -310,7 +309,7 @@ def _kind(term: _Term) -> pa.DataType | None:
 
 
 def _common(terms: Sequence[_Term]) -> pa.DataType:
-    """The type that DuckDB compares or adds such terms in. Literals take that of the others."""
+    """Returns the type in which DuckDB compares or adds terms. Literals take the type of the others."""
     kinds = {term.kind for term in terms if isinstance(term, _Typed)}
     if not kinds:
         literals = [term for term in terms if isinstance(term, _Literal) and term.kind != "NULL_LITERAL"]
@@ -336,7 +335,7 @@ def _wider(left: pa.DataType, right: pa.DataType) -> pa.DataType:
 
 
 def _as(term: _Term, kind: pa.DataType) -> Expression:
-    """The term as a value of a type that holds it, without rounding where it is a literal."""
+    """Casts a term to a type that can hold it, for a literal without rounding."""
     if isinstance(term, _Typed):
         if term.kind == kind:
             return term.expression
@@ -371,7 +370,7 @@ def _number(literal: _Literal, kind: pa.DataType) -> pa.Scalar:
 
 
 def _alone(literal: _Literal) -> Expression:
-    """A literal that takes its type from nothing else."""
+    """Returns the expression of a literal whose type depends on nothing else."""
     match literal.kind:
         case "INTEGER":
             small = -(2**31) <= int(literal.text) < 2**31
@@ -385,7 +384,7 @@ def _alone(literal: _Literal) -> Expression:
 
 
 def _time(text: str, kind: str) -> _Typed:
-    """``today`` and its likes are no constants."""
+    """Translates a literal of a time; ``today`` and similar words are not constants."""
     found = constant(text, kind) if text[:1].isdigit() else None
     if found is None:
         raise Untranslatable
@@ -397,7 +396,7 @@ def _condition(term: _Term) -> Expression:
 
 
 def _is_ordered(kind: pa.DataType) -> bool:
-    """Compared by kernels as by DuckDB."""
+    """Returns whether kernels compare the type as DuckDB does."""
     return (
         pa.types.is_integer(kind)
         or _is_floating(kind)

@@ -1,4 +1,4 @@
-"""The one time zone of a query: ``table.local-time-zone``, else UTC. Neither the client's nor a worker's own zone ever counts.
+"""The time zone of a query: ``table.local-time-zone``, else UTC. The client's or a worker's own zone is never used.
 
 It is the zone in which instants (``TIMESTAMP WITH TIME ZONE``) become dates, times and texts and the other way round, and in
 which windows over instants begin: a window of a day at midnight there. Timestamps without a zone are what they say.
@@ -20,7 +20,7 @@ from tidegate.model.options.table import fixed_offset
 
 _FIRST_DAY = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _DAYS = 70 * 365
-"""From 1970 past 2037, where the tables of time zones end."""
+"""How many days are checked: from 1970 past 2037, where the tables of time zones end."""
 
 
 def zone_of(configuration: Mapping[str, str]) -> str:
@@ -29,7 +29,7 @@ def zone_of(configuration: Mapping[str, str]) -> str:
 
 
 def labelled(kind: pa.DataType, zone: str) -> pa.DataType:
-    """A type of DuckDB's as Arrow names it: ``GMT+05:45`` is ``+05:45`` there."""
+    """Returns a DuckDB type as Arrow names its zone: ``GMT+05:45`` is ``+05:45`` there."""
     offset = fixed_offset(zone)
     if offset is None:
         return kind
@@ -45,8 +45,8 @@ def labelled(kind: pa.DataType, zone: str) -> pa.DataType:
 
 
 def window_shift_ms(text: str, zone: str, slide_ms: int) -> int:
-    """By how much windows over instants are shifted so that they begin where the zone's days do, as Flink's. Raises
-    ``InvalidJob`` where one shift does not fit all days of the zone."""
+    """Returns the offset of windows over instants in ms, so that they start where the zone's days do, as in Flink. Raises ``InvalidJob`` where one
+    offset does not fit all days of the zone."""
     shifts = {-offset_ms % slide_ms for offset_ms in _offsets_ms(zone)}
     if len(shifts) > 1:
         raise InvalidJob(
@@ -59,7 +59,7 @@ def window_shift_ms(text: str, zone: str, slide_ms: int) -> int:
 
 @cache
 def _offsets_ms(zone: str) -> frozenset[int]:
-    """All offsets from UTC that the zone has had or has planned since 1970."""
+    """Returns all offsets from UTC that the zone has had or has planned since 1970."""
     offset = fixed_offset(zone)
     if zone == "UTC" or offset is not None:
         hours, minutes = map(int, (offset or "+00:00")[1:].split(":"))

@@ -1,1 +1,1 @@
-"""What PyFlink's own tests of the DataStream API import (``pyflink.datastream.tests``)."""
+"""The test helpers that PyFlink's own tests import (``pyflink.datastream.tests``)."""

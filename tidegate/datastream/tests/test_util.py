@@ -1,4 +1,4 @@
-"""A sink that gives its records to the test, under PyFlink's name (``pyflink.datastream.tests.test_util``).
+"""A sink whose records a test reads, under PyFlink's name (``pyflink.datastream.tests.test_util``).
 
 Subtasks write each batch as a file into a directory of the sink, on the machine of the test; the test reads them when its
 job has ended; it goes with the process of the test. For programs, ``execute_and_collect`` does more: it streams, and each record comes once.
@@ -26,7 +26,7 @@ __all__ = ["DataStreamTestSinkFunction", "SecondColumnTimestampAssigner"]
 
 
 class DataStreamTestSinkFunction(Sink):
-    """``stream.add_sink(sink)``, then ``get_results()`` when the job is over."""
+    """Collects records for a test: ``stream.add_sink(sink)``, then ``get_results()`` when the job has ended."""
 
     def __init__(self) -> None:
         claim = make_below(Path(tempfile.gettempdir()), "results", "$TMPDIR")
@@ -37,7 +37,7 @@ class DataStreamTestSinkFunction(Sink):
         return _FileOfEachBatch(self._directory, context.subtask_index, input_type)
 
     def get_results(self, is_python_object: bool = False, stringify: bool = True) -> list[Record]:
-        """What came since the last call: as Flink prints it, or with ``is_python_object`` as ``str`` of the object, or with
+        """Returns the records since the last call: as Flink prints them, or with ``is_python_object`` as ``str`` of the object, or with
         ``stringify=False`` the object itself."""
         pairs = [pair for file in self._files() for pair in pickle.loads(file.read_bytes())]
         self.clear()
@@ -72,11 +72,11 @@ class _FileOfEachBatch(SinkWriter):
         self._batches += 1
 
     def flush(self, end_of_input: bool) -> None:
-        """Each batch is written at once."""
+        """Does nothing: each batch is written at once."""
 
 
 class SecondColumnTimestampAssigner(TimestampAssigner):
-    """The second field is the time, in ms."""
+    """Takes the second field as event time in ms."""
 
     def extract_timestamp(self, value: Record, record_timestamp: int) -> int:
         return int(value[1])
