@@ -1,5 +1,5 @@
-"""Rows to partials, one for each key. All work is one scatter for each column over dense key codes (``keys.codes``), or one sum
-over stretches where keys were sorted (``keys.sorted_codes``).
+"""Grouping of rows to partials, one for each key: one scatter for each column over dense key codes (``keys.codes``), or one sum over runs of rows
+sorted by key (``keys.sorted_codes``).
 
 Integers sum as int64 (uint64 when unsigned) and wrap like Arrow's; ``avg`` is that sum divided by the count, a float64. Nulls are left
 out; an aggregate of no value is null, but a count is 0. NaN is left out by min and max, unless there is nothing else.
@@ -22,7 +22,7 @@ from tidegate.columnar.runs.memory import gathered
 
 
 class Accumulators:
-    """One partial for each code below ``cardinality``. Rows are added any number of times."""
+    """Partials of the codes below ``cardinality``, to which rows are added any number of times."""
 
     def __init__(self, plan: AggregatePlan, cardinality: int) -> None:
         self._plan = plan
@@ -35,7 +35,7 @@ class Accumulators:
         }
 
     def add(self, codes: Codes, data: pa.RecordBatch) -> None:
-        """Row i of ``data`` belongs to ``codes[i]``."""
+        """Adds rows: row i of ``data`` belongs to ``codes[i]``."""
         counts = np.bincount(codes, minlength=len(self.rows))
         columns: dict[str, tuple[Codes, NumpyColumn]] = {}
         for partial, values in zip(self._plan.partials, self._values, strict=True):
@@ -51,7 +51,7 @@ class Accumulators:
         self.rows += counts
 
     def take(self, present: Codes) -> list[pa.Array]:
-        """The partial columns of some codes."""
+        """Returns the partial columns of some codes."""
         return [self._column(p, v, present) for p, v in zip(self._plan.partials, self._values, strict=True)]
 
     def _add_joint(self, name: str, source: str, codes: Codes, data: pa.RecordBatch) -> None:
@@ -63,7 +63,7 @@ class Accumulators:
         self._joint[name].add(codes, column)
 
     def _valid_rows(self, source: str, codes: Codes, data: pa.RecordBatch) -> tuple[Codes, NumpyColumn]:
-        """Codes and values of the rows where the column is not null; the others are counted."""
+        """Returns codes and values of the rows where a column is not null, and counts these."""
         column = data.column(source)
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
@@ -85,7 +85,7 @@ class Accumulators:
 
 
 def group(plan: AggregatePlan, data: pa.RecordBatch, coded: KeyCodes | None = None) -> pa.RecordBatch:
-    """One row for each key of ``data``: ``plan.partial_schema``. ``coded``: the keys, where they were encoded before."""
+    """Aggregates ``data`` to one row for each key, with ``plan.partial_schema``. ``coded``: the keys, where they were encoded before."""
     coded = coded or encoded(plan, data)
     if coded.rows_by_key is not None and not plan.is_joint:
         reduced = reduce_sorted(plan.partials, coded.rows_by_key, data)
@@ -98,8 +98,8 @@ def group(plan: AggregatePlan, data: pa.RecordBatch, coded: KeyCodes | None = No
 
 
 def reduce_sorted(partials: Sequence[PartialColumn], rows: SortedKeys, data: pa.RecordBatch) -> list[pa.Array] | None:
-    """The partial columns of each key, from rows that lie together by key; ``None`` where a column has nulls, which ``Accumulators`` are
-    for. It gathers each column once and scatters nothing."""
+    """Aggregates rows that are sorted by key; returns ``None`` where a column has nulls, which only ``Accumulators`` support. It gathers each column
+    once and scatters nothing."""
     found: list[pa.Array] = []
     sorted_columns: dict[str, NumpyColumn] = {}
     for partial in partials:
@@ -120,12 +120,12 @@ def reduce_sorted(partials: Sequence[PartialColumn], rows: SortedKeys, data: pa.
 
 
 def group_windows(plan: AggregatePlan, data: pa.RecordBatch) -> pa.RecordBatch:
-    """As ``group``, sorted by window. ``plan`` is one ``by_window``."""
+    """Aggregates ``data`` to one row for each window and key, sorted by window. ``plan`` is one ``by_window``."""
     return gathered([group(plan, data)])
 
 
 def ungrouped(plan: AggregatePlan, data: pa.RecordBatch) -> pa.RecordBatch:
-    """Each row as a partial of its own, for keys that hardly ever repeat."""
+    """Makes a partial of each row, for keys that hardly ever repeat."""
     arrays = [data.column(name) for name in plan.keys]
     arrays = [a.dictionary_decode() if pa.types.is_dictionary(a.type) else a for a in arrays]
     ones = pa.array(np.ones(data.num_rows, np.int64))
@@ -140,13 +140,13 @@ def ungrouped(plan: AggregatePlan, data: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def collect(plan: AggregatePlan, accumulators: Accumulators, coded: KeyCodes, present: Codes) -> pa.RecordBatch:
-    """The partials of the codes ``present``, with their keys."""
+    """Returns the partials of the codes ``present``, with their keys."""
     arrays = [*coded.decode(present), *accumulators.take(present)]
     return pa.RecordBatch.from_arrays(arrays, schema=plan.partial_schema)
 
 
 def encoded(plan: AggregatePlan, data: pa.RecordBatch) -> KeyCodes:
-    """The keys of the plan as codes."""
+    """Encodes the key columns of a plan."""
     return encode_keys([data.column(name) for name in plan.keys], data.num_rows, plan.operator)
 
 

@@ -1,4 +1,4 @@
-"""A column as NumPy has it."""
+"""Types of columns as NumPy arrays."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 NumpyColumn: TypeAlias = npt.NDArray[Any]
-"""Values of one column, one after the other; their dtype follows the column's type, which only the data says."""
+"""The values of one column; their dtype depends on the column's type."""
 
 NumpyType: TypeAlias = np.dtype[Any]
 """The dtype of such a column."""

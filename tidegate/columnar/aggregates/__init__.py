@@ -1,1 +1,1 @@
-"""What aggregates are made of: partial columns, sketches, their names, and results."""
+"""Aggregates: their partial columns, sketches, column names, and results."""

@@ -1,4 +1,4 @@
-"""Names of columns between the rows and the results of an aggregation. Those that the aggregation adds are never a user's.
+"""Names of internal columns between the rows and the results of an aggregation; those that the aggregation adds never clash with a user's.
 
     a user's name          its name inside
     ---------------------  ----------------------------------------------------------------------------------
@@ -15,22 +15,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 WINDOW = "__window"
-"""The number of a row's window, where rows of many windows lie together."""
+"""The column of a row's window number, where rows of many windows lie together."""
 ROWS = "__rows"
-"""How many rows a partial stands for: what the receiver counts when it has to drop it as late."""
+"""The column of how many rows a partial aggregates, which the receiver counts when it drops the partial as late."""
 HASH = "__hash"
-"""The hash of a row's key."""
+"""The column of the hash of a row's key."""
 TIMED = "__timed"
-"""Ends the names of columns of (time, value), which ``first`` and ``last`` are made of."""
+"""The suffix of columns of (time, value), of which ``first`` and ``last`` are computed."""
 UPPER = "__upper"
-"""Ends the names of columns of the upper 32 bits of integers of 64, which their averages need."""
+"""The suffix of columns of the upper 32 bits of 64-bit integers, which their averages need."""
 _USERS = "__value"
 _SUM, _COUNT, _HIGH = "__sum", "__count", "__high"
 _ENDS = (_SUM, _COUNT, _HIGH, TIMED, UPPER, _USERS)
 
 
 def internal_name(name: str) -> str:
-    """Returns what a user's column is called inside."""
+    """Returns the internal name of a user's column."""
     return name + _USERS if name in (WINDOW, ROWS, HASH) or name.endswith(_ENDS) else name
 
 
@@ -55,7 +55,6 @@ def average_of_high(name: str) -> str | None:
 
 
 def earlier_name(name: str, names: Sequence[str]) -> str | None:
-    """Returns what versions that had no names inside called a column of the user's, if they called it otherwise and that is not one of ``names``, which are
-    those of the job."""
+    """Returns the name of a user's column in versions without internal names, if it differed and is not one of ``names``, which are those of the job."""
     plain = name.removesuffix(_USERS)
     return plain if plain != name and plain not in names else None

@@ -1,4 +1,4 @@
-"""What aggregates of columns are made of: which partial columns there are, and how results come out of them.
+"""The plan of an aggregation: its partial columns, and how results are computed from them.
 
     rows ──raw──▶ partial columns ──merge──▶ partial columns ──finish──▶ count · sum · min · max · avg
 
@@ -34,13 +34,13 @@ from tidegate.columnar.keys.codes import as_numpy
 from tidegate.model.errors import SchemaMismatch
 
 Aggregates = Sequence[tuple[str, str, str | None]]
-"""Name of the result, function, and column (``None``: rows are counted)."""
+"""Aggregates: name of the result, function, and column (``None``: rows are counted)."""
 Scatter = Literal["count", "sum", "min", "max"] | JointScatter
 
 
 @dataclass(frozen=True, slots=True)
 class PartialColumn:
-    """``source`` is the column inside that it is made from (``None``: rows are counted); ``source_type`` is its type."""
+    """A partial column. ``source``: the internal column that it is made from (``None``: rows are counted); ``source_type``: its type."""
 
     name: str
     scatter: Scatter
@@ -56,18 +56,18 @@ class PartialColumn:
 
 @dataclass(frozen=True, slots=True)
 class ResultColumn:
-    """``parts`` are names of partial columns: one, or the sum and the count of an average, and the sum of the upper halves if it needs it."""
+    """A result column. ``parts``: names of partial columns: one, or for an average sum and count, and the sum of the upper halves if needed."""
 
     name: str
     parts: tuple[str, ...]
     function: str = ""
-    """What makes the result of a joint partial (``sketches.finished``)."""
+    """The function that computes the result of a joint partial (``sketches.finished``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class AggregatePlan:
-    """Which partial columns there are and how results come out of them. ``keys`` are their names inside, ``key_names`` the user's;
-    ``columns``: the user's column for each column inside that rows are read as."""
+    """The partial columns of an aggregation, and how results are computed from them. ``keys``: internal names, ``key_names``: the user's; ``columns``:
+    the user's column for each internal column that is read from rows."""
 
     operator: str
     keys: tuple[str, ...]
@@ -78,11 +78,11 @@ class AggregatePlan:
     columns: Mapping[str, str] = field(default_factory=dict)
 
     partial_schema: pa.Schema = field(init=False, repr=False, compare=False)
-    """Keys, then partial columns; what is kept for one window."""
+    """The schema of partials: keys, then partial columns."""
     inputs: tuple[str, ...] = field(init=False, repr=False, compare=False)
-    """The columns that it reads: keys, then what is aggregated."""
+    """The internal columns that are read: keys, then what is aggregated."""
     is_joint: bool = field(init=False, repr=False, compare=False)
-    """Some partial is more than a number."""
+    """Whether a partial is more than one number."""
 
     def __post_init__(self) -> None:
         keys = [pa.field(name, kind) for name, kind in zip(self.keys, self.key_types, strict=True)]
@@ -93,12 +93,12 @@ class AggregatePlan:
         object.__setattr__(self, "is_joint", any(partial.scatter in JOINT for partial in self.partials))
 
     def merging(self) -> AggregatePlan:
-        """The plan that merges what this one makes."""
+        """Returns the plan that merges this one's partials."""
         partials = tuple(PartialColumn(p.name, _merging(p.scatter), p.name, p.type) for p in self.partials)
         return replace(self, partials=partials)
 
     def by_window(self) -> AggregatePlan:
-        """The plan that keeps windows apart: the column ``WINDOW`` is the first key."""
+        """Returns the plan that keeps windows apart: the column ``WINDOW`` is the first key."""
         return replace(
             self,
             keys=(WINDOW, *self.keys),
@@ -110,8 +110,8 @@ class AggregatePlan:
 def plan_of_rows(
     operator: str, keys: Sequence[str], aggregates: Aggregates, schema: pa.Schema, *, count_rows: bool = False
 ) -> AggregatePlan:
-    """The plan for rows with these columns; with ``count_rows`` there is a partial column ``ROWS`` besides, unless one of the aggregates
-    counts rows. Raises ``SchemaMismatch`` naming a column that is missing or unfit."""
+    """Plans the aggregation of rows with these columns; ``count_rows`` adds a partial column ``ROWS``, unless one of the aggregates counts rows. Raises
+    ``SchemaMismatch`` naming a column that is missing or has an unsupported type."""
     read = [*keys, *(c for _, _, c in aggregates if c)]
     missing = [name for name in read if name not in schema.names]
     if missing:
@@ -133,7 +133,7 @@ def plan_of_rows(
 
 
 def plan_of_partials(operator: str, keys: Sequence[str], aggregates: Aggregates, schema: pa.Schema) -> AggregatePlan:
-    """The plan for partials with these columns: each merges with itself."""
+    """Plans the merging of partials with these columns."""
     partials: list[PartialColumn] = []
     results: list[ResultColumn] = []
     inside = tuple(map(internal_name, keys))
@@ -149,7 +149,7 @@ def plan_of_partials(operator: str, keys: Sequence[str], aggregates: Aggregates,
 
 
 def combined_by(aggregates: Aggregates) -> dict[str, str] | None:
-    """How two partials of a key become one, by partial column: ``sum``, ``min`` or ``max``; ``None`` when one is more than a number."""
+    """Returns how two partials of a key are merged, by partial column: ``sum``, ``min`` or ``max``; ``None`` when one is more than a number."""
     found: dict[str, str] = {}
     for name, function, _column in aggregates:
         if function.partition(":")[0] in JOINT_FUNCTIONS:
@@ -160,7 +160,7 @@ def combined_by(aggregates: Aggregates) -> dict[str, str] | None:
 
 
 def rows_of(partials: pa.RecordBatch, aggregates: Aggregates) -> int:
-    """How many rows these partials stand for."""
+    """Returns how many rows some partials aggregate."""
     counted = [internal_name(name) for name, function, column in aggregates if function == "count" and column is None]
     found = pc.sum(partials.column(counted[0] if counted else ROWS)).as_py()
     return int(found or 0)
@@ -169,13 +169,13 @@ def rows_of(partials: pa.RecordBatch, aggregates: Aggregates) -> int:
 def input_rows(
     plan: AggregatePlan, data: pa.RecordBatch, stamps: npt.NDArray[np.int64] | None = None
 ) -> pa.RecordBatch:
-    """The columns of a batch of the user's that the plan reads, under their names inside, with those that are made of them. ``stamps``: event times."""
+    """Returns the internal columns that the plan reads from a user's batch. ``stamps``: event times."""
     names = plan.inputs
     return pa.RecordBatch.from_arrays([_input(plan, data, name, stamps) for name in names], names=names)
 
 
 def result_of(result: ResultColumn, partials: Mapping[str, pa.Array]) -> pa.Array:
-    """The values of a result. ``partials``: the partial columns by name."""
+    """Computes the values of a result. ``partials``: the partial columns by name."""
     parts = [partials[part] for part in result.parts]
     if result.function.partition(":")[0] in JOINT_FUNCTIONS:
         return finished(result.function, parts[0])
@@ -197,8 +197,8 @@ def _input(plan: AggregatePlan, data: pa.RecordBatch, name: str, stamps: npt.NDA
 
 
 def _total(low: pa.Array, high: pa.Array) -> pa.Array:
-    """A sum of integers of 64 bits as the nearest float64. ``low``: modulo 2**64; ``high``: of what is left of the values without their lower 32 bits.
-    The lower halves add up to less than 2**64 for as many rows as there ever are."""
+    """Returns sums of 64-bit integers as the nearest float64. ``low``: modulo 2**64; ``high``: sums of the values' upper 32 bits. The lower halves add
+    up to less than 2**64 for any possible number of rows."""
     tops = as_numpy(high.fill_null(0)).astype(np.int64, copy=False)
     rest = as_numpy(low.fill_null(0)).astype(np.uint64) - (tops.view(np.uint64) << np.uint64(32))
     carried = tops + (rest >> np.uint64(32)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Partials that are more than one number: first and last by time, distinct values, quantiles, spread.
+"""Sketches, that is, partials of more than one number: first and last by time, distinct values, quantiles, spread.
 
     scatter            state of a key (Arrow type)                          merged by
     first, last        struct(at, value)                                    the earliest, the latest
@@ -34,21 +34,21 @@ JOINT = frozenset(
 )
 
 MOST_HASHES = 1024
-"""Estimates beyond are right to 3 %, in two cases out of three."""
+"""How many hashes a sketch of distinct values has: larger estimates are right to 3 %, in two cases out of three."""
 RELATIVE_ERROR = 0.01
 """The largest relative error of a quantile."""
 _GAMMA = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
 _MIDDLE = 1 << 17
-"""Added to the logarithm of a magnitude, which stays below half of it: buckets of positive numbers are positive."""
+"""Added to the logarithm of a magnitude, which stays below half of it, so that buckets of positive numbers are positive."""
 _INFINITE = 1 << 20
 _FARTHEST = int(np.log(np.finfo(np.float64).max) / np.log(_GAMMA))
-"""Logarithm of the largest number."""
+"""The logarithm of the largest number."""
 _LARGE = 2.0**400
-"""Squares of smaller numbers, and sums of as many as there are, are float64."""
+"""A bound below which squares, and sums of any possible number of them, are float64."""
 _SMALLER = 2.0**-600
-"""What larger ones are multiplied by: a power of two, so that nothing is rounded, and the square of what is rounded to zero is nothing beside theirs."""
+"""The factor by which larger numbers are scaled: a power of two, so that nothing is rounded; squares of what becomes zero are negligible."""
 _MOST_HELD = 1 << 18
-"""Rows between two compactions: a compaction sorts, which pays for itself over several batches of 65,536."""
+"""How many rows are held between two compactions, each of which sorts: several batches of 65,536."""
 
 _HASHES = pa.list_(pa.uint64())
 _BUCKETS = pa.list_(pa.struct([("bucket", pa.int64()), ("count", pa.int64())]))
@@ -59,13 +59,13 @@ Int64s = npt.NDArray[np.int64]
 
 
 class SketchAccumulator(Protocol):
-    """States of the codes below some cardinality."""
+    """Accumulates the states of the codes below some cardinality."""
 
     def add(self, codes: Codes, column: pa.Array) -> None:
-        """Row i of ``column``, which has no nulls, belongs to ``codes[i]``."""
+        """Adds rows: row i of ``column``, which has no nulls, belongs to ``codes[i]``."""
 
     def take(self, present: Codes) -> pa.Array:
-        """The states of some codes."""
+        """Returns the states of some codes."""
 
 
 def state_type(scatter: str, source_type: pa.DataType) -> pa.DataType:
@@ -76,12 +76,12 @@ def state_type(scatter: str, source_type: pa.DataType) -> pa.DataType:
 
 
 def merging(scatter: str) -> str:
-    """The scatter that merges what this one makes."""
+    """Returns the scatter that merges states of this one."""
     return scatter if scatter in ("first", "last") or scatter.endswith("_merge") else f"{scatter}_merge"
 
 
 def joint_accumulator(scatter: str, kind: pa.DataType, cardinality: int) -> SketchAccumulator:
-    """``kind``: what ``state_type`` gave."""
+    """Creates the accumulator of a scatter. ``kind``: its ``state_type``."""
     match scatter:
         case "first" | "last":
             return _ByTime(kind, cardinality, is_last=scatter == "last")
@@ -94,7 +94,7 @@ def joint_accumulator(scatter: str, kind: pa.DataType, cardinality: int) -> Sket
 
 
 def timed(column: pa.Array, stamps: pa.Array) -> pa.Array:
-    """What ``first`` and ``last`` are made of; null where the column is."""
+    """Makes (time, value) pairs for ``first`` and ``last``; null where the column is."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     return pa.StructArray.from_arrays([stamps, column], names=["at", "value"], mask=column.is_null())
@@ -107,7 +107,7 @@ def timed_type(kind: pa.DataType) -> pa.DataType:
 
 
 def finished(function: str, states: pa.Array) -> pa.Array:
-    """The results of ``first``, ``last``, ``stddev``, ``approx_distinct``, ``median`` and ``quantile:<q>``."""
+    """Computes the results of ``first``, ``last``, ``stddev``, ``approx_distinct``, ``median`` and ``quantile:<q>`` from states."""
     name, _, argument = function.partition(":")
     match name:
         case "first" | "last":
@@ -177,7 +177,7 @@ class _ByTime:
 
 
 class _Moments:
-    """Means and squares of a code are kept times ``scale`` and its square, once a value is so large that squares could leave float64."""
+    """Accumulates means and squared deviations; those of a code are scaled once a value is so large that squares could leave float64."""
 
     def __init__(self, cardinality: int, *, merges: bool) -> None:
         self._merges = merges
@@ -235,7 +235,7 @@ class _Moments:
 
 
 class _Pairs:
-    """(code, item) pairs, gathered and now and then made few again by ``_shrunk``."""
+    """Accumulates (code, item) pairs, which ``_shrunk`` reduces from time to time."""
 
     def __init__(self, item: type) -> None:
         self._codes: list[Codes] = []
@@ -255,7 +255,7 @@ class _Pairs:
             self._limit = max(_MOST_HELD, 2 * self._held)
 
     def _shrink(self) -> tuple[Codes, NumpyColumn, Int64s]:
-        """Each pair once, sorted, its counts added up."""
+        """Merges equal pairs, sorted, adding up their counts."""
         codes = np.concatenate([np.zeros(0, np.intp), *self._codes])
         items = np.concatenate([np.zeros(0, self._item), *self._items])
         counts = np.concatenate([np.zeros(0, np.int64), *self._counts])
@@ -273,7 +273,7 @@ class _Pairs:
         return codes, items, counts
 
     def _ranges(self, present: Codes) -> tuple[Int64s, Int64s, NumpyColumn, Int64s]:
-        """Offsets of the lists of some codes, and where their pairs are; then items and counts."""
+        """Returns offsets of the lists of some codes, the places of their pairs, and items and counts."""
         codes, items, counts = self._shrink()
         starts, ends = np.searchsorted(codes, present, "left"), np.searchsorted(codes, present, "right")
         offsets = np.concatenate([[0], np.cumsum(ends - starts)])
@@ -329,7 +329,7 @@ class _Buckets(_Pairs):
 
 
 def hashes_of(column: pa.Array) -> npt.NDArray[np.uint64]:
-    """64 bits for each value, the same in every process. NaN is one value, and so are 0.0 and -0.0."""
+    """Returns a 64-bit hash of each value, equal in every process. All NaNs are equal, and so are 0.0 and -0.0."""
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())
     if pa.types.is_floating(column.type):
@@ -371,23 +371,23 @@ def _buckets_of(values: Floats) -> Int64s:
 
 
 def _quantiles(states: pa.Array, share: float) -> pa.Array:
-    """The least value that is not exceeded by this share of the values, which is SQL's ``percentile_disc``."""
+    """Returns the smallest value that is not exceeded by this share of the values: SQL's ``percentile_disc``."""
     return _by_rank(states, lambda totals: [_rank(share, totals)])
 
 
 def _medians(states: pa.Array) -> pa.Array:
-    """The value in the middle; of an even number of values the mean of the two."""
+    """Returns the median; of an even number of values the mean of the middle two."""
     return _by_rank(states, lambda totals: [(totals - 1) // 2, totals // 2])
 
 
 def _rank(share: float, totals: Int64s) -> Int64s:
-    """Returns the rank, from 0 on. A product is rounded first: 0.07 * 100 is 7.000000000000001 in float64, and means 7."""
+    """Returns the rank, from 0. The product is rounded first: 0.07 * 100 is 7.000000000000001 in float64, and means 7."""
     found: Int64s = np.ceil(np.round(share * totals, 9)).astype(np.int64) - 1
     return found.clip(0)
 
 
 def _by_rank(states: pa.Array, ranks: Callable[[Int64s], list[Int64s]]) -> pa.Array:
-    """The means of the values of these ranks."""
+    """Returns the means of the values with these ranks."""
     sizes = as_numpy(pc.list_value_length(states)).astype(np.int64)
     buckets, counts = (as_numpy(part) for part in states.flatten().flatten())
     ends = np.cumsum(sizes)

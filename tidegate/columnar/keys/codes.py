@@ -29,18 +29,18 @@ Codes = npt.NDArray[np.intp]
 Decoder = Callable[[Codes], pa.Array]
 
 MIN_DENSE = 1 << 16
-"""A range of integers up to this wide (or four times the rows) is used without hashing."""
+"""The range of integers that is always used without hashing; a wider one is, up to four times the rows."""
 MIN_SORTED_ROWS = 1 << 14
-"""The hash table of fewer rows fits the second-level cache."""
+"""The smallest number of rows that is sorted: the hash table of fewer rows fits the second-level cache."""
 SAMPLE_STRETCHES, SAMPLE_STRETCH = 16, 512
-"""So many stretches of so many rows are looked at for how many keys differ."""
+"""How many runs of how many rows are sampled to estimate the share of distinct keys."""
 MANY_KEYS = 0.5
-"""As a part of the sample's rows: fewer keys fit the cache as a hash table, which is faster for what is in it already."""
+"""The share of distinct keys above which rows are sorted: a hash table of fewer keys fits the cache, which is faster."""
 
 
 class KeyCodes:
-    """``codes`` has one entry a row, each below ``cardinality``. ``decode`` gives the key columns of some codes. Where ``rows_by_key``
-    is given, codes are made of it when they are asked for."""
+    """Dense codes of keys. ``codes`` has an entry for each row, below ``cardinality``. ``decode`` returns the key columns of some codes. With
+    ``rows_by_key``, codes are computed when they are first used."""
 
     def __init__(
         self,
@@ -64,14 +64,14 @@ class KeyCodes:
 
     @property
     def are_distinct(self) -> bool:
-        """No key is there twice. It may be ``False`` where it is so, too."""
+        """Returns whether each key occurs once, if that is known; ``False`` does not exclude it."""
         if self.rows_by_key is not None:
             return self.cardinality == len(self.rows_by_key.order)
         return bool((self.codes[1:] > self.codes[:-1]).all())
 
 
 def encode_keys(columns: Sequence[pa.Array], rows: int, operator: str) -> KeyCodes:
-    """Codes of the rows of ``columns``. Raises ``SchemaMismatch`` for a type that cannot be a key."""
+    """Encodes the keys of the rows of ``columns``. Raises ``SchemaMismatch`` for a type that cannot be a key."""
     limit = max(MIN_DENSE, 4 * rows)
     if not columns:
         return KeyCodes(np.zeros(rows, np.intp), 1, lambda _: [])
@@ -113,8 +113,8 @@ def encode_keys(columns: Sequence[pa.Array], rows: int, operator: str) -> KeyCod
 
 
 def share_of_keys(columns: Sequence[pa.Array], rows: int) -> float | None:
-    """How many different keys there are in a sample of the rows, as a part of it; ``None`` when their type has no words. The sample is of
-    stretches, so that keys count as repeated which come several times in a row."""
+    """Estimates the share of distinct keys from a sample; ``None`` when their type has no words. The sample consists of runs of rows, so that keys that
+    repeat in a row count as repeated."""
     step = max(SAMPLE_STRETCH, rows // SAMPLE_STRETCHES)
     starts = range(0, rows, step)
     stretches = [
@@ -128,7 +128,7 @@ def share_of_keys(columns: Sequence[pa.Array], rows: int) -> float | None:
 
 
 def _encode_many(columns: Sequence[pa.Array], rows: int, limit: int) -> KeyCodes | None:
-    """Keys that are better sorted: many of them, most of which differ, and too far apart for arrays."""
+    """Encodes keys by sorting, where that is better: many keys, mostly distinct, and too far apart for arrays; else returns ``None``."""
     if rows < MIN_SORTED_ROWS or _width(columns, limit) < limit:
         return None
     share = share_of_keys(columns, rows)
@@ -149,7 +149,7 @@ def _encode_many(columns: Sequence[pa.Array], rows: int, limit: int) -> KeyCodes
 
 
 def _width(columns: Sequence[pa.Array], limit: int) -> int:
-    """How many codes the columns have as ranges of integers; ``limit`` when that is too many, or they are no integers."""
+    """Returns how many codes the columns have as ranges of integers; ``limit`` when that is too many, or they are not integers."""
     width = 1
     for column in columns:
         integers = None if pa.types.is_dictionary(column.type) or column.null_count else integer_view(column)
@@ -163,7 +163,7 @@ def _width(columns: Sequence[pa.Array], limit: int) -> int:
 
 
 def _is_constant(column: pa.Array) -> bool:
-    """All rows have the same number, as those of one window do."""
+    """Returns whether all rows have the same number, as those of one window do."""
     if column.null_count or not pa.types.is_integer(column.type):
         return False
     values = as_numpy(column)
@@ -171,13 +171,13 @@ def _is_constant(column: pa.Array) -> bool:
 
 
 def plain(column: pa.Array) -> pa.Array:
-    """As it is compared: no dictionary, one NaN."""
+    """Returns a column in the form that is compared: no dictionary, one NaN."""
     column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
     return normalise_floats(column) if pa.types.is_floating(column.type) else column
 
 
 def integer_view(column: pa.Array) -> pa.Array | None:
-    """The column as integers of the same width when its values are integers inside (dates, instants), else ``None``."""
+    """Returns a view of the column as integers of the same width if its values are stored as such (dates, instants), else ``None``."""
     kind = column.type
     if pa.types.is_integer(kind):
         return column
@@ -187,7 +187,7 @@ def integer_view(column: pa.Array) -> pa.Array | None:
 
 
 def as_numpy(column: pa.Array) -> NumpyColumn:
-    """Numbers without nulls, with no copy where Arrow's layout allows it."""
+    """Returns numbers without nulls as a NumPy array, without a copy where Arrow's layout allows it."""
     values: NumpyColumn = column.to_numpy(zero_copy_only=False)
     return values
 
@@ -199,7 +199,7 @@ def numbers_of(column: pa.Array) -> NumpyColumn:
 
 
 def normalise_floats(column: pa.Array) -> pa.Array:
-    """One NaN. Nulls stay."""
+    """Replaces every NaN by the same one. Nulls stay."""
     return pc.if_else(pc.is_nan(column), pa.scalar(float("nan"), column.type), column)
 
 
@@ -237,7 +237,7 @@ def _narrow(values: NumpyColumn, low: int) -> Codes:
 
 
 def range_decoder(low: int, integers: pa.DataType, kind: pa.DataType) -> Decoder:
-    """Code 0 is ``low``; ``integers`` is the integer type inside ``kind``."""
+    """Returns the decoder of codes of a range: code 0 is ``low``; ``integers``: the integer type in which ``kind`` is stored."""
 
     def decode(wanted: Codes) -> pa.Array:
         if integers == pa.uint64():
@@ -249,7 +249,7 @@ def range_decoder(low: int, integers: pa.DataType, kind: pa.DataType) -> Decoder
 
 
 def _compact(codes: Codes) -> tuple[Codes, npt.NDArray[np.int64]]:
-    """By sorting: many of the codes differ, for which a hash table is slower, and the new ones are in the order of the old."""
+    """Compacts codes by sorting, which beats a hash table when most are distinct; preserves their order."""
     order = np.argsort(codes)
     ordered = codes[order]
     begins = np.ones(len(codes), np.bool_)

@@ -1,4 +1,4 @@
-"""Keys as dense codes that stay the same from batch to batch, so that rows of many batches add up in one array.
+"""Key dictionaries: dense codes of keys that stay the same from batch to batch, so that rows of many batches add up in one array.
 
     column of integers in a narrow range   code = value - low                  (no hashing at all)
     any other column                       code = place among the values seen  (one hash a row, one more a distinct value)
@@ -22,11 +22,11 @@ from tidegate.columnar.numpy_column import NumpyColumn
 
 MAX_CODES = 1 << 17
 _MAX_RANGE = 1 << 15
-"""Integers of a wider range are looked up like any other value."""
+"""The widest range of integers that is encoded without a look-up."""
 
 
 class KeyDictionary:
-    """``encode`` gives codes below ``cardinality``."""
+    """Encodes keys to codes below ``cardinality`` that stay the same from batch to batch."""
 
     def __init__(self, columns: Sequence[_Column]) -> None:
         self._columns = list(columns)
@@ -36,15 +36,15 @@ class KeyDictionary:
 
     @staticmethod
     def of(columns: Sequence[pa.Array]) -> KeyDictionary | None:
-        """With room for keys like these; ``None`` when they are too many, or of types that cannot be looked up."""
+        """Creates a dictionary with space for keys like these; ``None`` when they are too many, or of types that cannot be looked up."""
         return _book([_column_of(column) for column in columns])
 
     def grown(self, columns: Sequence[pa.Array]) -> KeyDictionary | None:
-        """A book with other codes that has room for ``columns`` too; ``None`` when there is none."""
+        """Returns a dictionary with other codes that has space for ``columns`` too; ``None`` when that is too much."""
         return _book([mine.grown(column) for mine, column in zip(self._columns, columns, strict=True)])
 
     def encode(self, columns: Sequence[pa.Array]) -> Codes | None:
-        """Codes of the rows; ``None`` when there is no room for all of them."""
+        """Returns the codes of the rows; ``None`` when there is no space for all of them."""
         codes: Codes | None = None
         for mine, column in zip(self._columns, columns, strict=True):
             digits = mine.encode(column)
@@ -54,7 +54,7 @@ class KeyDictionary:
         return codes
 
     def decode(self, wanted: Codes) -> list[pa.Array]:
-        """The key columns of some codes."""
+        """Returns the key columns of some codes."""
         found: list[pa.Array] = []
         rest: NumpyColumn = wanted
         for mine in reversed(self._columns):
@@ -75,7 +75,7 @@ class _Column(Protocol):
 
 class _Range:
     def __init__(self, low: int, high: int, integers: pa.DataType, kind: pa.DataType) -> None:
-        """``integers`` is the integer type inside ``kind``."""
+        """Creates it for a range of integers. ``integers``: the integer type in which ``kind`` is stored."""
         spread = high - low + 1
         self.capacity = _power_of_two(spread)
         self._low = max(0, low - (self.capacity - spread) // 2) if low >= 0 else low - (self.capacity - spread) // 2

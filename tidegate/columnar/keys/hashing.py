@@ -1,4 +1,4 @@
-"""The hash of a key: one table by type, for Arrow columns (``hash_columns``), for one value (``values``), and for keys that functions make
+"""Hashes of keys that agree with Flink's: for Arrow columns (``hash_columns``), for one value (``values``), and for keys that functions make
 (``tidegate.records.keys``).
 
 A hash is 32 bits, signed, and Java's ``hashCode`` of the type that Flink's key would have, so that key groups agree
@@ -47,11 +47,11 @@ Hashes = npt.NDArray[np.int32]
 Unsigned = npt.NDArray[np.uint32]
 _VALUES = ValueHashes()
 _CHUNK = 1 << 14
-"""Values hashed at a time: the intermediate results then stay in the second-level cache."""
+"""How many values are hashed at a time: intermediate results then stay in the second-level cache."""
 
 
 def hash_columns(columns: Sequence[pa.Array]) -> Hashes:
-    """Hash of each row's key. One column: of its values; several: of the tuple of the row's values.
+    """Returns the hash of each row's key: of its value, or of the tuple of values of several columns.
 
     Raises ``SchemaMismatch`` for a column type that cannot be a key.
     """
@@ -63,7 +63,7 @@ def hash_columns(columns: Sequence[pa.Array]) -> Hashes:
 
 
 def key_groups(hashes: Hashes, max_parallelism: int) -> Hashes:
-    """Key group of each hash: ``keygroups.key_group`` on a column."""
+    """Returns the key group of each hash, as ``keygroups.key_group`` does for one."""
     found = np.empty(len(hashes), np.uint32)
     scratch = np.empty(min(_CHUNK, len(hashes)), np.uint32)
     codes = hashes.view(np.uint32)
@@ -78,7 +78,7 @@ def key_groups(hashes: Hashes, max_parallelism: int) -> Hashes:
 
 
 def subtasks_of(groups: Hashes, max_parallelism: int, parallelism: int) -> Hashes:
-    """Subtask that owns each key group: ``keygroups.subtask_of`` on a column."""
+    """Returns the subtask that owns each key group, as ``keygroups.subtask_of`` does for one."""
     found = groups.view(np.uint32) * np.uint32(parallelism)  # below 2**30: both are at most 2**15
     if max_parallelism & (max_parallelism - 1) == 0:
         np.right_shift(found, np.uint32(max_parallelism.bit_length() - 1), out=found)
@@ -88,7 +88,7 @@ def subtasks_of(groups: Hashes, max_parallelism: int, parallelism: int) -> Hashe
 
 
 def _murmur(codes: Unsigned, out: Unsigned, scratch: Unsigned) -> None:
-    """``keygroups.murmur`` into ``out``, in place, with wrap-around."""
+    """Computes ``keygroups.murmur`` of a column into ``out``, with wrap-around."""
     np.multiply(codes, np.uint32(0xCC9E2D51), out=out)
     _rotate(out, 15, scratch)
     np.multiply(out, np.uint32(0x1B873593), out=out)
@@ -113,7 +113,7 @@ def _rotate(values: Unsigned, left: int, scratch: Unsigned) -> None:
 
 
 def combine(hashes: Sequence[Unsigned]) -> Unsigned:
-    """Java's ``Arrays.hashCode`` over columns of element hashes."""
+    """Combines columns of element hashes as Java's ``Arrays.hashCode`` does."""
     code = np.full(len(hashes[0]), 1, np.uint32)
     for column in hashes:
         np.multiply(code, np.uint32(31), out=code)
@@ -135,7 +135,7 @@ def hash_array(column: pa.Array | pa.ChunkedArray) -> Unsigned:
 
 
 def _kernel_of(kind: pa.DataType) -> Callable[[pa.Array], Unsigned]:
-    """What hashes a column of this type. The values behind nulls may hash to anything."""
+    """Returns the function that hashes a column of this type. Values behind nulls may hash to anything."""
     types = pa.types
     table: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], Unsigned]], ...] = (
         (types.is_uint64, _hash_uint64),
@@ -166,7 +166,7 @@ def _kernel_of(kind: pa.DataType) -> Callable[[pa.Array], Unsigned]:
 
 
 def _values(column: pa.Array) -> NumpyColumn:
-    """Returns the column's values as numpy sees them, whatever its nulls: its buffer, or zeros where there is none."""
+    """Returns the column's values as a NumPy array, whatever its nulls: its buffer, or zeros where there is none."""
     buffer = column.buffers()[1]
     kind = np.dtype(column.type.to_pandas_dtype())
     if buffer is None:
@@ -176,7 +176,7 @@ def _values(column: pa.Array) -> NumpyColumn:
 
 
 def fold(values: NumpyColumn) -> Unsigned:
-    """``Long.hashCode`` of 64-bit values: low word xor high word."""
+    """Returns ``Long.hashCode`` of 64-bit values: low word xor high word."""
     words = np.ascontiguousarray(values).view(np.uint32)
     return words[0::2] ^ words[1::2]
 

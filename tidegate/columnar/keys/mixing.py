@@ -1,4 +1,4 @@
-"""Mixing of bits: numbers that are close together become hashes that are far apart.
+"""Bit mixing: numbers that are close together get hashes that are far apart.
 
 ``splitmix64``   every bit of a word reaches every bit of its hash. Sketches in checkpoints are made of it: it never changes
 ``mix``          cheaper, of one word or several; its upper bits are the best
@@ -16,7 +16,7 @@ Words = npt.NDArray[np.uint64]
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 """2**64 divided by the golden ratio, made odd: SplitMix64's step."""
 PIECE_ROWS = 1 << 14
-"""Rows at a time: what lies between stays in the second-level cache."""
+"""How many rows are processed at a time: intermediate results then stay in the second-level cache."""
 _SECOND_FACTOR = np.uint64(0xBF58476D1CE4E5B9)
 _THIRD_FACTOR = np.uint64(0x94D049BB133111EB)
 _HALF = np.uint64(32)
@@ -34,7 +34,7 @@ def splitmix64(words: Words) -> Words:
 
 
 def mix(words: Sequence[Words]) -> Words:
-    """Returns one hash a row; ``words`` are columns of one length. Of one word it is a permutation: no two of them have the same."""
+    """Returns one hash for each row; ``words`` are columns of one length. For a single word it is a permutation, without collisions."""
     found = np.empty(len(words[0]), np.uint64)
     scratch = np.empty(min(PIECE_ROWS, len(found)), np.uint64)
     for start in range(0, len(found), PIECE_ROWS):

@@ -1,4 +1,4 @@
-"""Java's 31-polynomial over whole columns of texts and bytes, without a loop over values.
+"""Java's polynomial hash (factor 31) of whole columns of texts and bytes, without a loop over values.
 
     hash(s) = s[0]*31^(n-1) + ... + s[n-1]   (mod 2^32)
 
@@ -21,7 +21,7 @@ from tidegate.columnar.numpy_column import NumpyColumn
 _Unsigned = npt.NDArray[np.uint32]
 _Offsets = npt.NDArray[np.int64]
 _RUN = 1 << 15
-"""Units in a run: the tables and the intermediate results stay in the second-level cache."""
+"""How many units a run has: the tables and intermediate results stay in the second-level cache."""
 _INVERSE_OF_31 = pow(31, -1, 2**32)
 
 
@@ -36,7 +36,7 @@ _INVERSES = _powers(_INVERSE_OF_31)[:_RUN]
 
 
 def hash_text(column: pa.LargeStringArray) -> _Unsigned:
-    """``String.hashCode`` of each value (UTF-16 units)."""
+    """Returns ``String.hashCode`` of each value (UTF-16 units)."""
     offsets, data = _offsets_and_data(column)
     hashes = np.zeros(len(column), np.uint32)
     for first, last in _runs(offsets):
@@ -49,7 +49,7 @@ def hash_text(column: pa.LargeStringArray) -> _Unsigned:
 
 
 def hash_binary(column: pa.LargeBinaryArray) -> _Unsigned:
-    """``Arrays.hashCode(byte[])`` of each value."""
+    """Returns ``Arrays.hashCode(byte[])`` of each value."""
     offsets, data = _offsets_and_data(column)
     hashes = np.zeros(len(column), np.uint32)
     for first, last in _runs(offsets):
@@ -69,7 +69,7 @@ def _offsets_and_data(column: pa.Array) -> tuple[_Offsets, npt.NDArray[np.uint8]
 
 
 def _runs(offsets: _Offsets) -> list[tuple[int, int]]:
-    """Cuts values into runs [first, last) of at most ``_RUN`` bytes, or of one longer value."""
+    """Splits values into runs [first, last) of at most ``_RUN`` bytes, or of one longer value."""
     runs, first, count = [], 0, len(offsets) - 1
     while first < count:
         last = int(np.searchsorted(offsets, offsets[first] + _RUN, side="right")) - 1
@@ -102,7 +102,7 @@ def _hash_long(units: NumpyColumn) -> int:
 
 
 def _utf16(data: npt.NDArray[np.uint8], offsets: _Offsets) -> tuple[npt.NDArray[np.uint16], _Offsets]:
-    """UTF-8 bytes as UTF-16 units, with the offsets counted in units: never more than bytes."""
+    """Converts UTF-8 bytes to UTF-16 units, with offsets in units."""
     units = np.frombuffer(data.tobytes().decode("utf-8").encode("utf-16-le"), np.uint16)
     lengths = np.where((data & 0xC0) == 0x80, 0, np.where(data >= 0xF0, 2, 1))  # units that begin at each byte
     ends = np.zeros(len(data) + 1, np.int64)

@@ -1,4 +1,4 @@
-"""Codes of many different keys, by sorting their hashes: a hash table that does not fit the cache costs more for each row.
+"""Codes of many distinct keys by sorting their hashes, where a hash table that exceeds the cache costs more for each row.
 
     keys ─▶ words ─▶ hash, its low bits replaced by the number of the row ─▶ sorted ─▶ equal neighbours are one key ─▶ words compared
 
@@ -21,20 +21,20 @@ Places = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True)
 class SortedKeys:
-    """Rows in an order in which equal keys lie together."""
+    """Rows in an order in which equal keys are adjacent."""
 
     order: Places
-    """The rows."""
+    """The row numbers in that order."""
     starts: Places
     """Where in ``order`` each key begins."""
 
     @property
     def leaders(self) -> Places:
-        """A row of each key."""
+        """Returns one row of each key."""
         return self.order.take(self.starts)
 
     def codes(self) -> Places:
-        """By row, the number of its key."""
+        """Returns the number of each row's key."""
         numbers = np.zeros(len(self.order), np.intp)
         numbers[self.starts[1:]] = 1
         np.cumsum(numbers, out=numbers)
@@ -44,7 +44,7 @@ class SortedKeys:
 
 
 def sort_keys(words: Sequence[Words]) -> SortedKeys | None:
-    """``None`` in the very rare case that two keys have the same hash."""
+    """Sorts rows by key; returns ``None`` in the very rare case that two keys have the same hash."""
     order, begins = _by_packed_hashes(mix(words))
     if not _is_right(words, order, begins):
         hashes = mix(words)
@@ -57,7 +57,7 @@ def sort_keys(words: Sequence[Words]) -> SortedKeys | None:
 
 
 def _by_packed_hashes(hashes: Words) -> tuple[Places, npt.NDArray[np.bool_]]:
-    """The hashes are used up."""
+    """Sorts hashes with row numbers in their low bits; returns the order and where keys begin. Overwrites the hashes."""
     numbers = np.uint64((1 << max(1, (len(hashes) - 1).bit_length())) - 1)
     for start in range(0, len(hashes), PIECE_ROWS):
         part = hashes[start : start + PIECE_ROWS]
@@ -70,7 +70,7 @@ def _by_packed_hashes(hashes: Words) -> tuple[Places, npt.NDArray[np.bool_]]:
 
 
 def _begins(ordered: Words, ignored: np.uint64) -> npt.NDArray[np.bool_]:
-    """Where a hash differs from the one before it, by more than the bits of ``ignored``."""
+    """Returns where a hash differs from the previous one, ignoring the bits of ``ignored``."""
     found = np.ones(len(ordered), np.bool_)
     for start in range(1, len(ordered), PIECE_ROWS):
         end = min(start + PIECE_ROWS, len(ordered))
@@ -79,7 +79,7 @@ def _begins(ordered: Words, ignored: np.uint64) -> npt.NDArray[np.bool_]:
 
 
 def _is_right(words: Sequence[Words], order: Places, begins: npt.NDArray[np.bool_]) -> bool:
-    """Neighbours that do not begin a key have the same words."""
+    """Returns whether neighbours that do not begin a key have the same words."""
     for word in words:
         there = word.take(order)
         for start in range(1, len(there), PIECE_ROWS):

@@ -1,4 +1,4 @@
-"""The hash of one value, as Arrow gives it to Python, by its type. The table is in ``tidegate.columnar.keys.hashing``, which does whole columns.
+"""Hashes of single values, as Arrow converts them to Python, by their type.
 
     value ─▶ ``ValueHashes``: by its type, else by the nearest base, else by its form (enum, numpy scalar, dataclass), else by ``other``
 
@@ -20,23 +20,22 @@ from tidegate.model.errors import SchemaMismatch
 from tidegate.model.values import Key
 
 _MASK = 0xFFFFFFFF
-"""Java's int."""
+"""The bits of Java's int."""
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 NAN_BITS = 0x7FF8000000000000
-"""Java's `Double.doubleToLongBits` gives all NaNs the same."""
+"""The bits that Java's `Double.doubleToLongBits` returns for every NaN."""
 NANOS_FACTOR = 51
-"""`java.time.Instant.hashCode` has it."""
+"""The factor of `java.time.Instant.hashCode`."""
 TRUE_HASH, FALSE_HASH = 1231, 1237
-"""`java.lang.Boolean.hashCode` gives these."""
+"""The values of `java.lang.Boolean.hashCode`."""
 
 HashOf = Callable[[Key], int]
 """Returns the hash of a value as 32 bits, 0 to 2**32 - 1."""
 
 
 class ValueHashes:
-    """Hashes of values by type. ``more``: of further types; ``other``: of values of a type that is in no table, refused with ``SchemaMismatch`` if it is
-    not given."""
+    """Hashes values by type. ``more``: further types; ``other``: hashes values of unknown types, which otherwise raise ``SchemaMismatch``."""
 
     def __init__(self, more: Mapping[type, HashOf] | None = None, other: HashOf | None = None) -> None:
         self._other = other or _refused
@@ -63,7 +62,7 @@ class ValueHashes:
         return found(value)
 
     def _resolve(self, kind: type) -> HashOf:
-        """The row of the table for a type that is not in it: by its nearest base, else by its form."""
+        """Returns the hash function of an unknown type: that of its nearest base, else by its structure."""
         if issubclass(kind, enum.Enum):
             return lambda key: _hash_str(key.name or str(key.value))
         for base in kind.__mro__[1:]:
@@ -99,7 +98,7 @@ def _hash_int(key: int) -> int:
 
 
 def _hash_big_int(key: int) -> int:
-    """``BigInteger.hashCode``: over the 32-bit words of the magnitude, then the sign."""
+    """Returns ``BigInteger.hashCode``: over the 32-bit words of the magnitude, then the sign."""
     magnitude, code = abs(key), 0
     for shift in range((max(magnitude.bit_length(), 1) - 1) // 32 * 32, -1, -32):
         code = (31 * code + ((magnitude >> shift) & _MASK)) & _MASK
@@ -126,7 +125,7 @@ def _hash_str(key: str) -> int:
 
 
 def hash_bytes(key: bytes) -> int:
-    """``Arrays.hashCode(byte[])``."""
+    """Returns ``Arrays.hashCode(byte[])``."""
     code = 1
     for byte in key:
         code = (31 * code + byte - ((byte & 0x80) << 1)) & _MASK
@@ -163,7 +162,7 @@ def _hash_datetime(key: dt.datetime) -> int:
 
 
 def hash_timedelta(key: dt.timedelta, nanosecond: int = 0) -> int:
-    """``Duration.hashCode``; ``nanosecond``: of the second, where the value has them itself."""
+    """Returns ``Duration.hashCode``; ``nanosecond``: of the second, where the value has nanoseconds."""
     seconds, nanos = key.days * 86400 + key.seconds, key.microseconds * 1000
     return (_hash_int(seconds) + NANOS_FACTOR * (nanos + (nanosecond or getattr(key, "nanoseconds", 0)))) & _MASK
 
@@ -182,4 +181,4 @@ _BY_TYPE: Mapping[type, HashOf] = {
     dt.time: _hash_time,
     dt.timedelta: hash_timedelta,
 }
-"""What holds no other values."""
+"""Hash functions of types that contain no other values."""

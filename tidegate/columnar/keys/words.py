@@ -1,4 +1,4 @@
-"""Keys as words of 64 bits: two rows have the same key when all of their words are the same. What is compared is numbers, of any type.
+"""Keys as words of 64 bits, which are compared as numbers: two rows have the same key when all of their words are equal.
 
     integer, instant, boolean, float    its bits: one NaN                                         one word
     text, bytes                         eight bytes a word, and the length                        two words or more
@@ -18,13 +18,13 @@ from tidegate.columnar.keys.mixing import PIECE_ROWS, Words
 from tidegate.columnar.numpy_column import NumpyColumn
 
 MAX_BYTES = 48
-"""Longer texts have too many words: each costs as much as another key column."""
+"""The longest text that is compared as words, each of which costs as much as another key column."""
 _MASKS = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
-"""By how many bytes of a word belong to the text."""
+"""Masks by how many bytes of a word belong to the text."""
 
 
 def words_of(columns: Sequence[pa.Array]) -> list[Words] | None:
-    """``None`` when a column is of another type, or its texts are too long."""
+    """Returns the words of key columns; ``None`` when a column has an unsupported type, or its texts are too long."""
     found: list[Words] = []
     for column in columns:
         words = _words_of(column)
@@ -43,7 +43,7 @@ def _words_of(column: pa.Array) -> list[Words] | None:
 
 
 def _words_of_values(column: pa.Array) -> list[Words] | None:
-    """Where a row is null its words may be anything."""
+    """Returns the words of a column's values; undefined where a row is null."""
     kind = column.type
     if pa.types.is_floating(kind):
         return [_bits_of_floats(column)]
@@ -69,7 +69,7 @@ def _bits_of_floats(column: pa.Array) -> Words:
 
 
 def _words_of_bytes(column: pa.Array) -> list[Words] | None:
-    """Each word is put together of the two aligned ones that it lies across."""
+    """Returns the words of texts; each is composed of the two aligned words across which it lies."""
     _, offset_buffer, content_buffer = column.buffers()
     offsets = np.frombuffer(offset_buffer, np.int32, len(column) + 1, column.offset * 4)
     lengths = np.diff(offsets)

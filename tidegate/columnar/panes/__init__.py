@@ -1,1 +1,1 @@
-"""Windows cut into panes: dense arrays by key, merged partials, results with their times."""
+"""Windows divided into panes: dense arrays by key, merged partials, results with window times."""

@@ -1,4 +1,4 @@
-"""Partials whose key is one integer in a range that is mostly in use, added up in arrays by key until their window ends.
+"""Dense windows: partials by a single integer key from a mostly used range are added up in arrays until their window ends.
 
     add ─▶ an array for each column and window, by key ─▶ take: rows, each (window, key) once
       └▶ anything else is given back: the state holds it as rows
@@ -25,22 +25,22 @@ from tidegate.columnar.numpy_column import NumpyColumn
 from tidegate.columnar.runs.memory import windows_of
 
 MAX_PLACES = 1 << 22
-"""A window has at most so many, each of 8 bytes for each column: with more, a scatter misses every cache."""
+"""The most places of a window's array, each of 8 bytes for each column: with more, a scatter misses every cache."""
 PLACES_OF_ROW = 4
-"""Arrays have at most so many places for each row that is known, so that most of their memory is in use at a parallelism of up to four."""
+"""The most places for each known row, so that most of an array's memory is in use at a parallelism of up to four."""
 MAX_BYTES = 128 << 20
-"""The arrays of all windows take at most so much where memory is not bounded."""
+"""The most bytes of all windows' arrays where memory is not bounded."""
 BUDGET_SHARE = 4
-"""The part of a budget that arrays may take."""
+"""The part of a memory budget that arrays may take: one in so many."""
 MIN_ROWS = 1 << 10
-"""A batch has at least so many for each window that it spreads over: with fewer, what is done once for each window costs more than its rows do."""
+"""The fewest rows of a batch for each window in it: with fewer, the work per window costs more than the rows."""
 
 Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(slots=True)
 class Arrays:
-    """The partials of a window: ``values[i][code]`` is partial i of the key ``low + code``, where ``is_present[code]``."""
+    """The partials of a window in arrays: ``values[i][code]`` is partial i of the key ``low + code``, where ``is_present[code]``."""
 
     low: int
     is_present: npt.NDArray[np.bool_]
@@ -60,7 +60,7 @@ class Arrays:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """``plan`` is one of partials ``by_window`` with one key, which ``integers`` is a view of."""
+    """The layout of arrays. ``plan``: of partials ``by_window`` with one key, stored as ``integers``."""
 
     plan: AggregatePlan
     integers: pa.Array
@@ -72,7 +72,7 @@ class Layout:
         return Arrays(low, np.zeros(places, np.bool_), [identity(partial, places) for partial in self.plan.partials])
 
     def combined(self, parts: Sequence[Arrays]) -> Arrays:
-        """New arrays, unless there is one part only."""
+        """Merges arrays to new ones; a single part is returned as it is."""
         if len(parts) == 1:
             return parts[0]
         low = min(part.low for part in parts)
@@ -114,17 +114,17 @@ class DenseRun:
 
     @property
     def first(self) -> int:
-        """Returns ``number``: a run of arrays is of one window."""
+        """Returns ``number``, since a run of arrays belongs to one window."""
         return self.number
 
     def read(self) -> pa.RecordBatch:
-        """Makes its rows, each key once. Any thread."""
+        """Converts the arrays to rows, each key once. Thread-safe."""
         return self.layout.rows(self.number, self.arrays)
 
 
 class DenseWindows:
-    """``plan`` is one of partials ``by_window``; ``budget_bytes``: of the state's memory, 0: not bounded. ``state_rows`` tells how many rows the
-    state holds."""
+    """Partials of windows in dense arrays. ``plan``: of partials ``by_window``; ``budget_bytes``: of the state's memory, 0: unlimited. ``state_rows``:
+    returns how many rows the state holds."""
 
     def __init__(self, plan: AggregatePlan, state_rows: Callable[[], int], budget_bytes: int = 0) -> None:
         self._state_rows = state_rows
@@ -152,12 +152,11 @@ class DenseWindows:
 
     @property
     def runs(self) -> list[DenseRun]:
-        """Returns everything that is closed."""
+        """Returns all closed runs."""
         return [run for runs in self._closed.values() for run in runs]
 
     def add(self, partials: pa.RecordBatch) -> pa.RecordBatch | None:
-        """Adds the partials up, or returns them all, for the state to hold: where they are few, their keys lie too far apart, or memory is
-        short."""
+        """Adds partials, or returns them all for the state to hold: where they are few, their keys lie too far apart, or memory is short."""
         if self._layout is None or partials.num_rows < MIN_ROWS:
             return partials
         if any(column.null_count for column in partials.columns[1:]):
@@ -190,7 +189,7 @@ class DenseWindows:
         return any(number <= last for number in (*self._open, *self._closed))
 
     def close(self) -> list[DenseRun]:
-        """Returns what came since the last time, as read-only runs."""
+        """Closes the arrays that were filled since the last call and returns them as read-only runs."""
         if self._layout is None:
             return []
         found = []
@@ -203,11 +202,11 @@ class DenseWindows:
         return found
 
     def has_room(self) -> bool:
-        """Returns whether what is closed leaves memory for as many arrays again."""
+        """Returns whether closed runs leave memory for as many arrays again."""
         return 2 * sum(max(run.nbytes for run in runs) for runs in self._closed.values()) <= self._limit_bytes
 
     def take(self, last: int | None = None) -> Iterator[pa.RecordBatch]:
-        """Gives the windows up to number ``last`` as rows, in order, each key once, and forgets them. ``None``: all windows."""
+        """Removes the windows up to number ``last`` and yields their rows, in order, each key once. ``None``: all windows."""
         numbers = sorted(number for number in {*self._open, *self._closed} if last is None or number <= last)
         if numbers:
             self._last_rows = 0
@@ -225,7 +224,7 @@ class DenseWindows:
         return places <= min(MAX_PLACES, PLACES_OF_ROW * rows) and low >= -(2**62) and high < 2**62
 
     def _may_open(self, layout: Layout, numbers: Sequence[int], low: int, high: int) -> bool:
-        """Whether these windows may have arrays for these keys. A window has at most one closed run beside its open arrays."""
+        """Returns whether these windows may have arrays for these keys. A window has at most one closed run besides its open arrays."""
         for number in numbers:
             runs = self._closed.get(number, [])
             if len(runs) > 1:

@@ -1,4 +1,4 @@
-"""Partials of several batches become one. Only windows that several of them share need grouping: there a key may be twice.
+"""Merging of partials of several batches. Only windows that occur in several batches are grouped, since only there a key may occur twice.
 
     batch A  1 1 2 3 4 4        stretches   [A: 1 1, B: 1 1]   shared
     batch B  1 1                            [A: 2 3 4 4, C: 5] in one batch only
@@ -23,19 +23,19 @@ from tidegate.columnar.runs.memory import gathered
 Windows = npt.NDArray[np.int64]
 
 MOST_PARTS = 64
-"""With more and smaller batches than these, it costs more to find what they share than to group them all."""
+"""The most parts for which shared windows are determined; with more and smaller ones it is cheaper to group all of them."""
 
 
 def merge(plan: AggregatePlan, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """One row for each window and key of all ``parts``, sorted by window. ``plan`` is one of partials ``by_window``."""
+    """Merges ``parts`` to one row for each window and key, sorted by window. ``plan``: of partials ``by_window``."""
     merged = [_merge_stretch(plan, stretch) for stretch in stretches(parts)]
     return pa.concat_batches(merged) if len(merged) > 1 else merged[0]
 
 
 def stretches(parts: Sequence[pa.RecordBatch]) -> list[list[pa.RecordBatch]]:
-    """The rows of ``parts``, cut where the windows begin and end that several of them have. Column 0 is the number of the
-    window. Each window lies in one stretch, and they are in the order of the windows; all is one stretch where a batch is
-    not sorted by window, or they are many. Within a stretch of windows that only one batch each has, the slices are in order too."""
+    """Divides the rows of ``parts`` where the windows that several of them share begin and end. Column 0 is the number of the window. Each window is in
+    one stretch, in the order of the windows; there is only one stretch where a batch is not sorted by window, or there are many. Within a stretch of
+    windows that only one batch each has, the slices are in order too."""
     if not 2 <= len(parts) <= MOST_PARTS:
         return [list(parts)]
     windows: list[Windows] = [part.column(0).to_numpy() for part in parts]
@@ -67,6 +67,6 @@ def _merge_stretch(plan: AggregatePlan, parts: Sequence[pa.RecordBatch]) -> pa.R
 
 
 def _is_merged(plan: AggregatePlan, partials: pa.RecordBatch, coded: KeyCodes) -> bool:
-    """No key is there twice, and all is as merging would leave it: of floats it makes one NaN."""
+    """Returns whether merging would change nothing: no key occurs twice, and there are no floats, whose NaNs merging unifies."""
     has_floats = any(map(pa.types.is_floating, plan.key_types))
     return coded.are_distinct and not has_floats and bool(partials.schema.equals(plan.partial_schema))

@@ -1,4 +1,4 @@
-"""Windows as numbers and times, and their results.
+"""The times and results of windows, which are numbered.
 
 A window has a number; ``finish`` gives it its times. What partials are, and how rows become some: ``aggregates.plan``, ``grouping``.
 """
@@ -22,7 +22,7 @@ WINDOW_END = "window_end"
 def finish(
     plan: AggregatePlan, partials: pa.RecordBatch, size_ms: int, slide_ms: int, offset_ms: int
 ) -> pa.RecordBatch:
-    """The results of windows: ``window_start``, ``window_end``, keys, aggregates. ``plan`` is one ``by_window``."""
+    """Computes the results of windows: ``window_start``, ``window_end``, keys, aggregates. ``plan`` is one ``by_window``."""
     starts = as_numpy(partials.column(WINDOW)) * slide_ms + offset_ms
     ends = np.where(starts > END_OF_TIME - size_ms, END_OF_TIME, starts + size_ms)
     columns = dict(zip(partials.schema.names, partials.columns, strict=True))
@@ -33,11 +33,11 @@ def finish(
 
 
 def last_ended(watermark: int, size_ms: int, slide_ms: int, offset_ms: int) -> int:
-    """Number of the last window that ``watermark`` ends, as an int64. One begins every ``slide_ms``."""
+    """Returns the number of the last window that ``watermark`` ends, as an int64. One begins every ``slide_ms``."""
     number = (watermark + 1 - offset_ms - size_ms) // slide_ms
     return max(NO_WATERMARK, min(number, END_OF_TIME))
 
 
 def with_windows(windows: pa.Array, data: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
-    """Returns the columns ``names`` of ``data`` behind the number of each row's window (int64), which is column 0."""
+    """Returns the columns ``names`` of ``data`` after the number of each row's window (int64), which is column 0."""
     return pa.RecordBatch.from_arrays([windows, *(data.column(name) for name in names)], names=[WINDOW, *names])

@@ -1,1 +1,1 @@
-"""Sorted batches: in memory, and in files of the attempt."""
+"""Sorted batches: in memory, and in temporary files."""

@@ -1,4 +1,4 @@
-"""Runs of windows on disk: one Arrow IPC file each, not compressed, so that it is mapped and only what is looked at is read.
+"""Runs of windows on disk: one uncompressed Arrow IPC file each, which is mapped, so that only what is used is read.
 
     write(rows) ─▶ <directory of the attempt>/windows-….arrow ─▶ a run ─▶ split(last): two runs of one file
                                                                   └─▶ read(): mapped while its rows are in use
@@ -24,12 +24,12 @@ from tidegate.model.errors import StorageError
 from tidegate.model.storage_errors import kind_of, reason_of
 
 WriteRun = Callable[[pa.RecordBatch], "FileRun"]
-"""Sorted rows to a run on disk. Raises ``StorageError``."""
+"""Writes sorted rows to a run on disk. Raises ``StorageError``."""
 
 
 class _File:
-    """It holds one batch, and is removed with the last reference to this. Mapped when its rows are looked at first, and from then on: what was
-    read of it is the cache of the system, not memory of the process, and opening it again takes longer than looking a few rows up."""
+    """A file with one batch, removed with the last reference to this object. It is mapped at the first read and stays so: what was read is in the
+    system's cache, not in the process's memory, and opening it again takes longer than looking up a few rows."""
 
     def __init__(self, path: str, operator: str) -> None:
         self.path = path
@@ -56,8 +56,8 @@ class _File:
 
 @dataclass(frozen=True, slots=True)
 class FileRun:
-    """Rows ``start`` to ``stop - 1`` of a file; ``first`` and ``last`` are the lowest and the highest number of their windows. ``row_bytes``:
-    bytes of a row in memory, on average over the file."""
+    """A run on disk: rows ``start`` to ``stop - 1`` of a file; ``first`` and ``last``: the lowest and highest number of their windows. ``row_bytes``:
+    average bytes of a row in memory."""
 
     file: _File
     start: int
@@ -77,11 +77,11 @@ class FileRun:
         return int(self.num_rows * self.row_bytes)
 
     def read(self) -> pa.RecordBatch:
-        """Returns its rows, sorted by window (column 0), as a view of the mapped file. Any thread. Raises ``StorageError``."""
+        """Returns its rows, sorted by window (column 0), as a view of the mapped file. Thread-safe. Raises ``StorageError``."""
         return self.file.rows().slice(self.start, self.num_rows)
 
     def split(self, last: int) -> tuple[FileRun | None, FileRun | None]:
-        """Returns the windows up to number ``last``, and those after it, as runs of the same file; ``None`` where there are none. Raises
+        """Splits the run into windows up to number ``last`` and those after it, as runs of the same file; ``None`` where there are none. Raises
         ``StorageError``."""
         if last < self.first or last >= self.last:
             return (None, self) if last < self.first else (self, None)
@@ -94,13 +94,13 @@ class FileRun:
 
 @dataclass(frozen=True, slots=True)
 class SpillFiles:
-    """``directory``: of the attempt; empty: the system's."""
+    """Writes runs to temporary files. ``directory``: of the attempt; empty: the system's."""
 
     operator: str
     directory: str
 
     def write(self, rows: pa.RecordBatch) -> FileRun:
-        """At least one row, sorted by window. Raises ``StorageError``, and leaves no file then: the rows are still the caller's."""
+        """Writes at least one row, sorted by window, to a file. Raises ``StorageError`` and then leaves no file."""
         path = ""
         try:
             handle, path = tempfile.mkstemp(prefix="windows-", suffix=".arrow", dir=self.directory or None)

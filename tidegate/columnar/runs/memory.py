@@ -1,4 +1,4 @@
-"""Runs: rows sorted by the number of their window, which is column 0; in memory or on disk. How they are cut by window and by key group."""
+"""Runs: rows sorted by the number of their window, which is column 0, in memory or on disk; and how they are divided by window and by key group."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 Merge = Callable[[Sequence[pa.RecordBatch]], pa.RecordBatch]
-"""Batches to one batch with each (window, key) once, sorted by window."""
+"""Merges batches to one with each (window, key) once, sorted by window."""
 GroupsOf = Callable[[pa.RecordBatch], npt.NDArray[np.int32]]
-"""Key group of each row."""
+"""Returns the key group of each row."""
 
 
 class LazyRun(Protocol):
-    """A run whose rows are read or made when they are looked at."""
+    """A run whose rows are read or made when they are used."""
 
     @property
     def num_rows(self) -> int:
@@ -32,50 +32,50 @@ class LazyRun(Protocol):
         """Returns the number of its first window."""
 
     def read(self) -> pa.RecordBatch:
-        """Its rows, for as long as they are looked at. Any thread. Raises ``StorageError``."""
+        """Returns its rows. Thread-safe. Raises ``StorageError``."""
 
 
 class SpilledRun(LazyRun, Protocol):
-    """A run on disk. Its file goes with the last reference to it."""
+    """A run on disk. Its file is removed with the last reference to it."""
 
     def split(self, last: int) -> tuple[SpilledRun | None, SpilledRun | None]:
-        """As ``split_run``; only the windows are read. Raises ``StorageError``."""
+        """Splits the run as ``split_run`` does; only the window column is read. Raises ``StorageError``."""
 
 
 Run: TypeAlias = pa.RecordBatch | LazyRun
 
 
 class PendingRuns(ABC):
-    """Runs that are still to be read: which windows they have is not known before."""
+    """Runs that were not read yet, so that their windows are unknown."""
 
     num_rows: int
-    """At most so many."""
+    """How many rows there are at most."""
     nbytes: int
     first: int | None
-    """No window before this number has rows; ``None``: unknown."""
+    """The number of the first window with rows, or a lower one; ``None``: unknown."""
 
     @abstractmethod
     def runs(self) -> list[SpilledRun]:
-        """Reads them, unless that is done. Any thread. Raises ``CorruptData``, ``StorageError``, ``SchemaMismatch``."""
+        """Returns the runs, reading them if necessary. Thread-safe. Raises ``CorruptData``, ``StorageError``, ``SchemaMismatch``."""
 
 
 class UnreadRuns(PendingRuns):
-    """A few windows can be taken before the others are read. Subtask's thread."""
+    """Pending runs of which a few windows can be taken before the others are read. For the subtask's thread."""
 
     @abstractmethod
     def may_split(self, last: int) -> bool:
-        """Whether windows up to number ``last`` can be taken now. Raises what ``runs`` raises."""
+        """Returns whether windows up to number ``last`` can be taken now. Raises what ``runs`` raises."""
 
     @abstractmethod
     def split(self, last: int) -> tuple[PendingRuns, UnreadRuns]:
-        """Those windows, to be read in this thread, and what is left. Nothing is read yet."""
+        """Splits off the windows up to ``last``, to be read in this thread; returns both parts. Reads nothing yet."""
 
 
 FrozenRun: TypeAlias = Run | PendingRuns
 
 
 def settled_runs(runs: Sequence[FrozenRun]) -> list[Run]:
-    """Those that are pending are read. Raises what ``PendingRuns.runs`` raises."""
+    """Replaces pending runs by those they are read to. Raises what ``PendingRuns.runs`` raises."""
     found: list[Run] = []
     for run in runs:
         found += run.runs() if isinstance(run, PendingRuns) else [run]
@@ -83,7 +83,7 @@ def settled_runs(runs: Sequence[FrozenRun]) -> list[Run]:
 
 
 def rows_of_runs(runs: Sequence[Run]) -> list[pa.RecordBatch]:
-    """All of them in memory."""
+    """Returns the rows of all runs in memory."""
     return [run if isinstance(run, pa.RecordBatch) else run.read() for run in runs]
 
 
@@ -94,14 +94,14 @@ def windows_of(rows: pa.RecordBatch) -> npt.NDArray[np.int64]:
 
 
 def gathered(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Their rows in one batch, sorted by window."""
+    """Concatenates batches to one, sorted by window."""
     rows = pa.concat_batches(batches) if len(batches) > 1 else batches[0]
     order = order_of_windows(windows_of(rows))
     return rows if order is None else rows.take(pa.array(order))
 
 
 def order_of_windows(windows: npt.NDArray[np.int64]) -> npt.NDArray[np.intp] | None:
-    """What sorts rows by window and leaves them in their order within one; ``None``: they are sorted."""
+    """Returns the order that sorts rows by window, stably; ``None``: they are sorted."""
     if bool((windows[1:] >= windows[:-1]).all()):
         return None
     low, high = int(windows.min()), int(windows.max())
@@ -111,7 +111,7 @@ def order_of_windows(windows: npt.NDArray[np.int64]) -> npt.NDArray[np.intp] | N
 
 
 def order_of_pairs(first: npt.NDArray[np.intp], second: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
-    """What sorts by ``first``, which is not negative (and may be one number for all), then by ``second``, and leaves equal ones in their order."""
+    """Returns the order that sorts stably by ``first``, which is not negative (and may be one number for all), then by ``second``."""
     if not len(second):
         return np.zeros(0, np.intp)
     low = int(second.min())
@@ -126,7 +126,7 @@ def order_of_pairs(first: npt.NDArray[np.intp], second: npt.NDArray[np.int64]) -
 
 
 def split_run(run: pa.RecordBatch, last: int) -> tuple[pa.RecordBatch | None, pa.RecordBatch | None]:
-    """The windows up to ``last`` of a sorted run, and those after it; ``None`` where there are none."""
+    """Splits a sorted run into windows up to ``last`` and those after it; ``None`` where there are none."""
     at = int(np.searchsorted(windows_of(run), last, side="right"))
     if at == 0 or at == run.num_rows:
         return (None, run) if at == 0 else (run, None)
@@ -139,8 +139,8 @@ def split_run(run: pa.RecordBatch, last: int) -> tuple[pa.RecordBatch | None, pa
 def cut(
     rows: pa.RecordBatch, firsts: Sequence[int], groups_of: GroupsOf, *, apart: bool = False
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of each bucket that has any, in their order. ``firsts``: the first key group of each bucket. ``apart``: each has memory of its own, so
-    that it is free when that bucket lets it go."""
+    """Yields the rows of each bucket that has any, in their order. ``firsts``: the first key group of each bucket. ``apart``: each gets memory of its
+    own, which is freed with that bucket."""
     if len(firsts) == 1:
         yield 0, rows
         return

@@ -1,1 +1,1 @@
-"""Rows of fixed-width values by key, for whole batches of keys at once."""
+"""Tables: rows of fixed-width values by key, for whole batches of keys at once."""

@@ -1,4 +1,4 @@
-"""Columns of a fixed width as numpy arrays, and back, without copying where Arrow's layout allows it.
+"""Conversion between fixed-width columns and NumPy arrays, without copying where Arrow's layout allows it.
 
 column ─▶ (numbers, nulls or None) ─▶ column          booleans are bytes, instants and dates integers of their width
 """
@@ -16,14 +16,14 @@ Nulls = npt.NDArray[np.bool_]
 
 
 def is_fixed_width(kind: pa.DataType) -> bool:
-    """Returns whether each value takes the same number of bytes: numbers, booleans, times but intervals."""
+    """Returns whether all values take the same number of bytes: numbers, booleans, times except intervals."""
     types = pa.types
     is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
     return is_number or (types.is_temporal(kind) and not types.is_interval(kind))
 
 
 def numpy_type(kind: pa.DataType) -> NumpyType:
-    """What a column of this type is held as."""
+    """Returns the dtype as which a column of this type is stored."""
     if pa.types.is_boolean(kind):
         return np.dtype(np.bool_)
     if pa.types.is_temporal(kind):
@@ -33,7 +33,7 @@ def numpy_type(kind: pa.DataType) -> NumpyType:
 
 
 def to_numbers(column: pa.Array) -> tuple[Numbers, Nulls | None]:
-    """The values, zero where they are null, and which those are. Not to be written into."""
+    """Returns the values, zero where they are null, and a mask of nulls. Must not be written to."""
     nulls = np.asarray(column.is_null()) if column.null_count else None
     kind = column.type
     if pa.types.is_boolean(kind):
@@ -47,7 +47,7 @@ def to_numbers(column: pa.Array) -> tuple[Numbers, Nulls | None]:
 
 
 def to_column(values: Numbers, kind: pa.DataType, nulls: Nulls | None = None) -> pa.Array:
-    """The inverse. ``values`` may not be changed afterwards."""
+    """Converts numbers and a mask of nulls to a column. ``values`` must not be changed afterwards."""
     if nulls is not None and not nulls.any():
         nulls = None
     if pa.types.is_boolean(kind):

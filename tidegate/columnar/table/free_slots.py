@@ -1,4 +1,4 @@
-"""Slots of rows that have expired, by key group: new keys of the group take them, so that keys which come and go need no more memory.
+"""Free slots, by key group: slots of expired rows, which new keys of the group reuse, so that changing keys need no more memory.
 
     expired ─▶ free ─┬─▶ taken by a new key of the group
                      └─▶ its own key comes back: in use again, from the beginning
@@ -16,11 +16,11 @@ import numpy.typing as npt
 from tidegate.columnar.table.index import EMPTY, Places, Slots
 
 Locked = Callable[[], npt.NDArray[np.bool_] | None]
-"""Returns which groups a snapshot still has to read, counted from the first owned one; ``None``: none."""
+"""Returns the groups that a snapshot still has to read, counted from the first owned one; ``None``: none."""
 
 
 class FreeSlots:
-    """``groups`` are counted from the first owned one."""
+    """The free slots of a table. ``groups`` are counted from the first owned one."""
 
     def __init__(self, groups: int, capacity: int) -> None:
         self._lists: list[list[Slots]] = [[] for _ in range(groups)]
@@ -31,7 +31,7 @@ class FreeSlots:
         return self._count
 
     def add(self, slots: Slots, groups: Places) -> None:
-        """Rows that have expired, each once."""
+        """Adds slots of expired rows, each once."""
         new = ~self._is_free.take(slots)
         if not new.any():
             return
@@ -45,7 +45,7 @@ class FreeSlots:
             self._lists[group].append(part)
 
     def remove(self, slots: Slots) -> npt.NDArray[np.bool_] | None:
-        """They are in use again. Returns which of them were free; ``None``: none."""
+        """Marks slots as used again; returns which of them were free; ``None``: none."""
         if not self._count:
             return None
         were_free = self._is_free.take(slots)
@@ -54,7 +54,7 @@ class FreeSlots:
         return were_free
 
     def take(self, groups: Places, locked: npt.NDArray[np.bool_] | None) -> Slots:
-        """A slot for each new key, ``EMPTY`` where its group has none, or is ``locked``: a snapshot still has to read it."""
+        """Takes a free slot for each new key, ``EMPTY`` where its group has none, or is ``locked`` because a snapshot still has to read it."""
         found = np.full(len(groups), EMPTY, np.int32)
         if not self._count:
             return found
@@ -70,7 +70,7 @@ class FreeSlots:
         return found
 
     def _some_of(self, listed: list[Slots], most: int) -> Slots:
-        """From the end of the last list, those that are free, each once."""
+        """Removes up to ``most`` free slots from the end of the last list, each once."""
         last = listed.pop()
         if len(last) > most:
             listed.append(last[:-most])

@@ -1,4 +1,4 @@
-"""From keys to slots, for whole batches of keys at once: open addressing in numpy, one table for each key group.
+"""The index from keys to slots for whole batches of keys: open addressing in NumPy, one hash table for each key group.
 
     group ─▶ its part of one large array of slots ─▶ probe hash, hash + 1, + 3, + 6, ... ─▶ same key: found · empty: not there
 
@@ -23,21 +23,21 @@ Slots = npt.NDArray[np.int32]
 Hashes = npt.NDArray[np.uint64]
 Places = npt.NDArray[np.intp]
 Same = Callable[[Places, Slots], npt.NDArray[np.bool_]]
-"""(rows of the batch, slots) -> whether the row's key is that of the slot. A slot may be ``EMPTY``: the answer is not used."""
+"""Returns for pairs of (row of the batch, slot) whether the row's key is that of the slot. For ``EMPTY`` slots the result is not used."""
 HashesOf = Callable[[Slots], Hashes]
 
 EMPTY = -1
 """No slot; slots count from 0."""
 _PLACES_OF_SLOT = 5
-"""What parts take at most that are twice as large as before, with those that they were before."""
+"""The most places for each slot while a part grows: the new part of twice the size, and the old one."""
 _FIRST_SIZE = 16
-"""Places of an empty group: small, since there may be 128 groups and few keys."""
+"""The places of an empty group: few, since there may be 128 groups and few keys."""
 _EARLY = 2
-"""Groups for each call: the cost of growing is spread over many batches."""
+"""How many groups are grown early in each call, which spreads the cost of growing over many batches."""
 
 
 class RowIndex:
-    """``groups`` below are counted from the first owned one. ``capacity``: slots that there can be at most."""
+    """The index. ``groups`` are counted from the first owned one. ``capacity``: the most slots."""
 
     def __init__(self, groups: int, capacity: int, hashes_of: HashesOf, reserved: Reserved) -> None:
         self._hashes_of = hashes_of
@@ -56,11 +56,11 @@ class RowIndex:
         """Some slot has had more than one key."""
 
     def note_other_keys(self) -> None:
-        """Slots that are here already get other keys, with which they are inserted next."""
+        """Notes that existing slots get other keys, with which they are inserted next."""
         self._has_old_ways = True
 
     def find(self, groups: Places, hashes: Hashes, same: Same) -> Slots:
-        """The slot of each key, or ``EMPTY``."""
+        """Returns the slot of each key, or ``EMPTY``."""
         found = np.full(len(groups), EMPTY, np.int32)
         rows: Places = np.arange(len(groups))
         start, mask = self._start.take(groups), self._mask.take(groups)
@@ -80,7 +80,7 @@ class RowIndex:
         return found
 
     def insert(self, groups: Places, hashes: Hashes, slots: Slots, *, has_room: bool = False) -> None:
-        """Keys that are not there, each once. ``has_room``: it was made before."""
+        """Inserts new keys, each once. ``has_room``: space was made before."""
         more = np.bincount(groups, minlength=len(self._count))
         if not has_room:
             self.make_room(more)
@@ -89,12 +89,12 @@ class RowIndex:
         self._insert(groups, hashes, slots)
 
     def make_room(self, more: npt.NDArray[np.int64]) -> None:
-        """For so many more keys of each group."""
+        """Makes space for so many more keys of each group."""
         for group in np.flatnonzero(self._count + more > self._limit).tolist():
             self._grow(group, int(self._count[group] + more[group]))
 
     def _grow_early(self) -> None:
-        """Keys come to all groups alike: grow some before they are full, so that not all have to at once."""
+        """Grows some groups before they are full, so that not all must grow at once, since keys are spread evenly."""
         full = np.flatnonzero(self._count > 0.6 * self._limit)
         for group in full[np.argsort(-self._count[full] / self._limit[full])[:_EARLY]].tolist():
             self._grow(group, int(self._limit[group]) + 1)

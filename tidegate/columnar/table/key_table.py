@@ -1,4 +1,4 @@
-"""Keys and their slots, for whole batches of keys at once.
+"""The table of keys and their slots, for whole batches of keys at once.
 
 keys ─▶ index ─┬─▶ found: the key's slot
                └─▶ not there: a slot of an expired key of the group (``free_slots``), else a new one (``pages``)
@@ -24,8 +24,8 @@ from tidegate.model.keygroups import KeyGroupRange
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """Where keys are. ``groups`` count from the first owned one. ``is_new``: which of them were not there; their values are
-    zeros, or null where the column may be, unless rows expire: then a slot may still have the values of another key."""
+    """The slots of keys. ``groups`` count from the first owned one. ``is_new``: which keys were not in the table; their values are zeros, or null where
+    the column may be, unless rows expire: then a slot may still have the values of another key."""
 
     slots: Slots
     groups: Places
@@ -33,7 +33,7 @@ class Located:
 
 
 class KeyTable:
-    """``keys`` are the fields; ``capacity``: most slots. ``ensure(slots)`` is called before the first ``slots`` are used, and may raise."""
+    """A table of keys. ``keys``: the fields; ``capacity``: the most slots. ``ensure(slots)`` is called before the first ``slots`` are used, and may raise."""
 
     def __init__(
         self,
@@ -54,25 +54,25 @@ class KeyTable:
         self._free = FreeSlots(owned.size, capacity)
 
     def __len__(self) -> int:
-        """How many keys there are, without those that are known to have expired."""
+        """Returns how many keys there are, except those known to have expired."""
         return self.used_slots - len(self._free)
 
     @property
     def used_slots(self) -> int:
-        """How many rows have ever been needed at the same time: what the state takes of memory."""
+        """Returns how many slots were ever used at the same time, which is what the state takes of memory."""
         return self._pages.used_slots
 
     def make_room(self, rows: Counts) -> None:
-        """For so many rows of each group: spares the index from growing step by step."""
+        """Makes space for so many rows of each group, so that the index need not grow step by step."""
         self._index.make_room(rows)
 
     def end_with(self, rows: Counts) -> int:
-        """Returns the slot behind those that there are at most once so many more rows of each group are added."""
+        """Returns the end of the slots that are used at most once so many more rows of each group are added."""
         return self._pages.end_with(rows)
 
     def locate(self, keys: Sequence[pa.Array], locked: Locked) -> tuple[Located, Slots]:
-        """The slots of distinct keys, and those among them that were given to a key just now. ``locked``: a slot of these groups is not given
-        to another key. Raises ``NoResourceAvailable``, ``StorageError``."""
+        """Returns the slots of distinct keys, and those that were assigned just now. ``locked``: slots of these groups are not reused. Raises
+        ``NoResourceAvailable``, ``StorageError``."""
         groups = key_groups(hash_columns(keys), self._max_parallelism).astype(np.intp) - self._owned.start
         prepared = self._keys.prepare(keys)
         hashes = self._keys.hashes(prepared)
@@ -92,8 +92,8 @@ class KeyTable:
         return Located(slots, groups, is_new), made
 
     def add(self, keys: Sequence[pa.Array], groups: Places) -> Slots:
-        """Slots for distinct keys of known groups (counted from the first owned one), none of which is there, after ``make_room`` for
-        them. Raises ``NoResourceAvailable``, ``StorageError``."""
+        """Assigns slots to distinct new keys of known groups (counted from the first owned one), after ``make_room`` for them. Raises
+        ``NoResourceAvailable``, ``StorageError``."""
         prepared = self._keys.prepare(keys)
         slots = self._pages.allocate(groups)
         self._keys.put(prepared, np.arange(len(slots)), slots)
@@ -101,27 +101,27 @@ class KeyTable:
         return slots
 
     def keys_of(self, slots: Slots) -> list[pa.Array]:
-        """Returns the key columns, one row for each slot. Any thread may call it, for slots that existed when it received them."""
+        """Returns the key columns, one row for each slot. Thread-safe for slots that existed when the thread got them."""
         return self._keys.take(slots)
 
     def slots(self) -> Slots:
-        """The slots of all keys, page by page."""
+        """Returns the slots of all keys, page by page."""
         return self._pages.slots()
 
     def some_slots(self, begin: int, count: int) -> tuple[Slots, Places, int]:
-        """Slots that lie behind each other, those of no key left out; the groups that they are of, and where to go on."""
+        """Returns up to ``count`` used slots from ``begin`` on, their groups, and where to continue."""
         return self._pages.some_slots(begin, count)
 
     def expire(self, slots: Slots, groups: Places) -> None:
-        """Their values will not be read again: new keys may have the slots."""
+        """Frees slots, whose values will not be read again, for new keys."""
         self._free.add(slots, groups)
 
     def frozen_pages(self) -> FrozenPages:
-        """Returns a copy of which slots each group has."""
+        """Returns a copy of the assignment of slots to groups."""
         return self._pages.frozen()
 
     def _slots_for(self, groups: Places, locked: Locked) -> Slots:
-        """Slots of expired rows first, then others."""
+        """Returns slots for new keys: of expired rows first, then unused ones."""
         if not len(self._free):
             return self._pages.allocate(groups)
         made = self._free.take(groups, locked())

@@ -1,4 +1,4 @@
-"""Key columns by slot: compared, hashed and given back for whole batches of slots.
+"""Key columns by slot, which are compared, hashed and returned for whole batches of slots.
 
 Numbers, instants and booleans are kept in their own width; texts and bytes as (start, length) in one array of bytes. NaN is
 one key, 0.0 and -0.0 are two; null is a key of its own. Arrays are reserved for all slots there can ever be: only what
@@ -29,25 +29,25 @@ from tidegate.model.errors import SchemaMismatch
 
 _NULL_HASH = np.uint64(0x5851F42D4C957F2D)
 _BYTES_FOR_EACH_SLOT = 32
-"""Address space that is reserved for texts; it grows by moving when that is not enough."""
+"""The address space reserved for texts per slot, in bytes; it is extended by copying when that is not enough."""
 
 _Prepared: TypeAlias = Any
-"""What a key column makes of a column of a batch; only itself reads it."""
+"""A column of a batch in the form of a key column, which alone reads it."""
 
 
 class RowKeys:
-    """All key columns of a state. ``prepare`` the columns of a batch once, then ask for its rows."""
+    """All key columns of a table. ``prepare`` the columns of a batch once, then use its rows."""
 
     def __init__(self, fields: Sequence[pa.Field], capacity: int, operator: str, reserved: Reserved) -> None:
         self._columns = [_column_of(field, capacity, operator, reserved) for field in fields]
 
     def ensure(self, slots: int) -> None:
-        """Keys may be put into the first ``slots``. Raises ``StorageError``."""
+        """Makes the first ``slots`` usable. Raises ``StorageError``."""
         for mine in self._columns:
             mine.ensure(slots)
 
     def prepare(self, columns: Sequence[pa.Array]) -> list[_Prepared]:
-        """Returns key columns, one row for each key, as ``hashes``, ``same`` and ``put`` take them."""
+        """Converts key columns, one row for each key, to the form that ``hashes``, ``same`` and ``put`` take."""
         return [mine.prepare(column) for mine, column in zip(self._columns, columns, strict=True)]
 
     def hashes(self, prepared: Sequence[_Prepared]) -> Hashes:
@@ -62,7 +62,7 @@ class RowKeys:
         return found
 
     def put(self, prepared: Sequence[_Prepared], rows: Places, slots: Slots) -> None:
-        """Slot ``slots[i]`` gets the key of row ``rows[i]``."""
+        """Stores the key of row ``rows[i]`` in slot ``slots[i]``."""
         for mine, part in zip(self._columns, prepared, strict=True):
             mine.put(part, rows, slots)
 
@@ -71,7 +71,7 @@ class RowKeys:
         return _combined([mine.hashes_of(slots) for mine in self._columns])
 
     def take(self, slots: Slots) -> list[pa.Array]:
-        """Returns the keys of slots. Any thread may call it, for slots that existed when it received them."""
+        """Returns the keys of slots. Thread-safe for slots that existed when the thread got them."""
         return [mine.take(slots) for mine in self._columns]
 
 
@@ -92,7 +92,7 @@ class _KeyColumn(Protocol):
 
 
 class _Fixed:
-    """Compared by their bits."""
+    """A key column of fixed-width values, compared by their bits."""
 
     def __init__(self, kind: pa.DataType, capacity: int, reserved: Reserved) -> None:
         self._kind = kind
@@ -144,7 +144,7 @@ class _Fixed:
 
 
 class _Bytes:
-    """Texts and bytes. A length of -1 is null."""
+    """A key column of texts or bytes. A length of -1 is null."""
 
     def __init__(self, kind: pa.DataType, capacity: int, reserved: Reserved) -> None:
         self._kind = kind
@@ -161,7 +161,7 @@ class _Bytes:
             self._reserved.ensure(array, slots)
 
     def prepare(self, column: pa.Array) -> tuple[Numbers, Numbers, Numbers]:
-        """Starts and lengths of the rows in an array of bytes."""
+        """Returns starts and lengths of the rows in an array of bytes."""
         large = column.cast(pa.large_binary())
         offsets = np.frombuffer(large.buffers()[1], np.int64, len(large) + 1, large.offset * 8)
         content = large.buffers()[2]
@@ -257,14 +257,14 @@ def _firsts(sizes: Numbers) -> Numbers:
 
 
 def _ranges(starts: Numbers, sizes: Numbers) -> Numbers:
-    """``starts[0], starts[0] + 1, ...`` ``sizes[0]`` of them, then those of the next."""
+    """Returns ranges of positions one after another: ``sizes[i]`` positions from ``starts[i]``."""
     found: Numbers = np.repeat(starts - _firsts(sizes), sizes)
     found += np.arange(len(found))
     return found
 
 
 def _hashes_of_bytes(starts: Numbers, lengths: Numbers, heap: Numbers) -> Hashes:
-    """A polynomial over the bytes, then mixed."""
+    """Hashes byte strings: a polynomial over the bytes, then mixed."""
     sizes = np.maximum(lengths, 0).astype(np.int64)
     found = lengths.astype(np.int64).view(np.uint64) * GOLDEN
     there = np.flatnonzero(sizes)

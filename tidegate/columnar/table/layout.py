@@ -1,4 +1,4 @@
-"""Values of one row side by side, so that a row is one place in memory: as numpy's opaque bytes, with columns as views.
+"""The layout of rows: the values of one row are adjacent in memory, as NumPy's opaque bytes, with columns as views.
 
     rows: one (values, nulls) for each column ─ pack ─▶ packed ─ unpack ─▶ rows          zero bytes: zeros, or null where that may be
 
@@ -15,13 +15,13 @@ from tidegate.columnar.numpy_column import NumpyColumn, NumpyType
 from tidegate.columnar.table.fixed_width import Nulls, Numbers
 
 Rows = list[tuple[Numbers, Nulls | None]]
-"""For each value column: its values and which of them are null (``None``: the column never has nulls)."""
+"""Rows by column: for each value column its values and a mask of nulls (``None``: it never has any)."""
 Packed = NumpyColumn
-"""One opaque item for each row."""
+"""Packed rows, one opaque item each."""
 
 
 class RowLayout:
-    """Columns of numbers as rows of one fixed length. ``kinds[i]`` is the type of column i, which has nulls only where ``nullable[i]``."""
+    """Packs columns of numbers to rows of one fixed length. ``kinds[i]``: the type of column i, which has nulls only where ``nullable[i]``."""
 
     def __init__(self, kinds: Sequence[NumpyType], nullable: Sequence[bool]) -> None:
         values: list[tuple[str, NumpyType]] = [(f"v{i}", kind) for i, kind in enumerate(kinds)]
@@ -35,7 +35,7 @@ class RowLayout:
 
     @property
     def row_bytes(self) -> int:
-        """Returns the bytes of one row, with those that align it."""
+        """Returns the bytes of one row, with padding."""
         return int(self._fields.itemsize)
 
     def pack(self, rows: Rows, count: int) -> Packed:
@@ -45,7 +45,7 @@ class RowLayout:
         return packed
 
     def pack_into(self, target: Packed, rows: Rows, first: int) -> None:
-        """Rows ``first``, ``first + 1``, ... to where they are to stay."""
+        """Packs rows from ``first`` on into an existing array."""
         fields, end = target.view(self._fields), first + len(target)
         for index, (values, nulls) in enumerate(rows):
             fields[f"v{index}"] = values[first:end]
@@ -53,7 +53,7 @@ class RowLayout:
                 fields[f"t{index}"] = True if nulls is None else ~nulls[first:end]
 
     def unpack(self, packed: Packed) -> Rows:
-        """Values are views."""
+        """Returns the columns as views."""
         fields = packed.view(self._fields)
         return [
             (fields[f"v{index}"], ~fields[f"t{index}"] if may_be_null else None)

@@ -1,4 +1,4 @@
-"""What was written to slots that a snapshot still has to read: one row for each, beside the state, until it may be merged.
+"""Overlays: rows written to slots that a snapshot still has to read, kept besides the state until they can be merged.
 
     put ─▶ rows ─▶ { group is written by all snapshots ─▶ fold: into the state, some rows at a time }* ─▶ empty ─▶ dropped
 
@@ -17,7 +17,7 @@ from tidegate.columnar.table.layout import Packed
 
 
 class Overlay:
-    """``epoch``: of all that is written here."""
+    """Rows that were changed since a freeze. ``epoch``: of all its rows."""
 
     def __init__(self, epoch: int, packed_type: NumpyType, capacity: int) -> None:
         self.epoch = epoch
@@ -33,7 +33,7 @@ class Overlay:
         self._folded_to = 0
 
     def patch(self, slots: Slots, rows: Packed | None, epochs: npt.NDArray[np.uint32] | None = None) -> None:
-        """Put what is here in place of what was taken from below for these slots."""
+        """Replaces rows that were read from the state by this overlay's for the same slots."""
         if not self.live:
             return
         at = self._row_of.take(slots)
@@ -46,7 +46,7 @@ class Overlay:
             epochs[hits] = self.epoch
 
     def put(self, slots: Slots, groups: Places, rows: Packed) -> None:
-        """Each slot once."""
+        """Stores rows of slots, each once."""
         at = self._row_of.take(slots).astype(np.intp) - 1
         new = np.flatnonzero(at < 0)
         count = len(new)
@@ -60,14 +60,14 @@ class Overlay:
         self._rows[at] = rows
 
     def forget(self, slots: Slots) -> None:
-        """They were written below, with newer values."""
+        """Drops rows whose slots were written in the state with newer values."""
         if self.live:
             hits = slots[np.flatnonzero(self._row_of.take(slots))]
             self._row_of[hits] = 0
             self.live -= len(hits)
 
     def fold(self, locked: npt.NDArray[np.bool_] | None, limit: int) -> tuple[Slots, Packed]:
-        """Take rows away whose groups are not locked, from the next ``limit`` rows: to be written below."""
+        """Removes rows of groups that are not locked, looking at the next ``limit`` rows, and returns them to be written to the state."""
         first = 0 if self._folded_to >= self.end else self._folded_to
         last = min(first + limit, self.end)
         self._folded_to = last

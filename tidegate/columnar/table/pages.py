@@ -1,4 +1,4 @@
-"""Slots by key group: a page is of one key group, and a group gets pages as it needs them.
+"""Pages of slots: each belongs to one key group, which gets further pages as needed.
 
 slot = page x page size + place          pages of a group are full but for the last one; none is ever taken back
 """
@@ -14,15 +14,15 @@ from tidegate.columnar.table.index import Places, Slots
 from tidegate.model.errors import NoResourceAvailable
 
 Counts = npt.NDArray[np.int64]
-"""Rows by key group, counted from the first owned one."""
+"""Numbers of rows by key group, counted from the first owned one."""
 
 _MIN_PAGE, MAX_PAGE = 16, 1024
-"""Rows that a key group takes at a time: few where a subtask owns many groups, since each leaves a part of its last page unused."""
+"""How many slots a page has: few where a subtask owns many groups, each of which leaves a part of its last page unused."""
 
 
 class GroupPages:
-    """``groups`` are counted from the first owned one; ``capacity``: slots, whole pages. ``ensure(slots)`` is called before the first
-    ``slots`` are used, and may raise."""
+    """Assigns pages to key groups. ``groups`` are counted from the first owned one; ``capacity``: slots, in whole pages. ``ensure(slots)`` is called
+    before the first ``slots`` are used, and may raise."""
 
     def __init__(self, operator: str, groups: int, capacity: int, ensure: Callable[[int], None]) -> None:
         self._operator = operator
@@ -35,17 +35,17 @@ class GroupPages:
 
     @property
     def used_slots(self) -> int:
-        """How many slots were ever given away."""
+        """Returns how many slots were assigned."""
         return int(self._count.sum())
 
     def end_with(self, rows: Counts) -> int:
-        """Returns the slot behind the last page once so many more rows of each group have slots, or one of a later page."""
+        """Returns the end of the slots once so many more rows of each group have slots, or a higher one."""
         pages = -(-rows >> self._shift)
         return (self._pages + int(pages.sum())) << self._shift
 
     def allocate(self, groups: Places) -> Slots:
-        """A slot for each: in the last page of its group, then in new ones. Raises ``NoResourceAvailable``, ``StorageError``; then nothing
-        is given away."""
+        """Assigns a slot to each row: in the last page of its group, then in new pages. Raises ``NoResourceAvailable``, ``StorageError``, and then
+        assigns none."""
         shift = self._shift
         order: Places | slice = slice(None)
         if bool((groups[1:] < groups[:-1]).any()):
@@ -78,7 +78,7 @@ class GroupPages:
         return slots
 
     def slots(self) -> Slots:
-        """All slots that were given away, page by page."""
+        """Returns all assigned slots, page by page."""
         groups, size = self._group_of_page[: self._pages], 1 << self._shift
         filled = np.full(self._pages, size, np.int64)
         last = self._last_page[self._last_page >= 0]
@@ -89,8 +89,7 @@ class GroupPages:
         return found
 
     def some_slots(self, begin: int, count: int) -> tuple[Slots, Places, int]:
-        """Those that were given away among the ``count`` slots from ``begin`` on; the groups that they are of, and where to go on (0:
-        from the beginning)."""
+        """Returns the assigned slots among the ``count`` from ``begin`` on, their groups, and where to continue (0: from the beginning)."""
         end = min(begin + count, self._pages << self._shift)
         slots: Slots = np.arange(begin, end, dtype=np.int32)
         pages = slots >> self._shift
@@ -102,12 +101,12 @@ class GroupPages:
         return slots[used], groups[used], end if end < self._pages << self._shift else 0
 
     def frozen(self) -> FrozenPages:
-        """Returns a copy of which slots are given away to which group."""
+        """Returns a copy of the assignment of slots to groups."""
         return FrozenPages(self._count.copy(), self._group_of_page[: self._pages].copy(), self._shift)
 
 
 class FrozenPages:
-    """Which slots each group had at some time. ``counts``: how many, by group."""
+    """The slots of each group at some time. ``counts``: how many, by group."""
 
     def __init__(self, counts: Counts, group_of_page: npt.NDArray[np.int32], shift: int) -> None:
         self.counts = counts
@@ -128,6 +127,6 @@ class FrozenPages:
 
 
 def page_shift(groups: int) -> int:
-    """Returns the binary logarithm of the rows of a page where a subtask owns so many groups: pages so large that few of a group are
-    partly empty, and so small that many groups do not waste memory."""
+    """Returns the binary logarithm of the slots of a page for a subtask with so many groups: large enough that few pages of a group are partly empty,
+    small enough that many groups do not waste memory."""
     return max(_MIN_PAGE, min(MAX_PAGE, (1 << 16) // max(1, groups))).bit_length() - 1

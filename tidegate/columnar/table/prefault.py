@@ -1,4 +1,4 @@
-"""Memory that is about to be filled, taken from the kernel by another thread: a fresh page costs as much as what a restore writes there.
+"""Prefaulting of memory by a background thread: a page fault costs as much as what a restore writes to the page.
 
     array ─▶ a thread: madvise(MADV_POPULATE_WRITE), step by step from the first byte on
 
@@ -17,13 +17,13 @@ from contextlib import contextmanager
 from tidegate.columnar.numpy_column import NumpyColumn
 
 Populate = Callable[[int, int], bool]
-"""(address, size in bytes, both of whole pages) -> whether it worked."""
+"""Populates a range, given address and size in bytes, both of whole pages; returns whether it worked."""
 
 _POPULATE_WRITE = 23
 _STEP_BYTES = 2 << 20
-"""A huge page: with larger steps, who maps a file meanwhile waits for longer."""
+"""The step of populating, a huge page: with larger steps, threads that map files meanwhile wait for longer."""
 _MIN_BYTES = 64 << 20
-"""Below that no thread is worth it."""
+"""The smallest size for which a thread is started."""
 
 
 def _madvise(address: int, size_bytes: int) -> bool:
@@ -35,7 +35,7 @@ _LIBC = ctypes.CDLL(None)  # its calls let other threads run
 
 @contextmanager
 def populated(array: NumpyColumn, items: int, populate: Populate = _madvise) -> Iterator[None]:
-    """While the block runs, the first ``items`` of the array become memory. No thread is left behind."""
+    """Populates the first ``items`` of the array in a background thread while the block runs. The thread has ended afterwards."""
     begin = -(-array.ctypes.data // mmap.PAGESIZE) * mmap.PAGESIZE
     end = (array.ctypes.data + min(items, len(array)) * array.itemsize) // mmap.PAGESIZE * mmap.PAGESIZE
     if end - begin < _MIN_BYTES:

@@ -1,4 +1,4 @@
-"""Arrays as long as a state can ever become. What is touched becomes memory; with a budget, what is beyond it becomes a file.
+"""Arrays reserved for the largest possible state. Pages that are touched take memory; with a budget, those beyond it are in a file.
 
     slots  0 ............ budget / bytes of a slot ........................ capacity
            anonymous memory │ a file of the attempt, mapped: the kernel writes it back, and takes its memory when it needs some
@@ -24,9 +24,9 @@ from tidegate.model.errors import StorageError
 from tidegate.model.storage_errors import kind_of
 
 STEP_BYTES = 16 << 20
-"""Room is made on the disk in such steps: a call for each batch would cost more than the batch."""
+"""The step in which disk space is allocated: a call for each batch would cost more than the batch."""
 _FIXED = 0x10
-"""``MAP_FIXED`` of Linux and macOS, which Python's ``mmap`` has no name for."""
+"""The value of ``MAP_FIXED`` on Linux and macOS, which Python's ``mmap`` lacks."""
 _FAILED = ctypes.c_void_p(-1).value
 
 _map = ctypes.CDLL(None, use_errno=True).mmap
@@ -35,7 +35,7 @@ _map.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, c
 
 
 class InMemory:
-    """Arrays without a budget: whatever is touched becomes memory."""
+    """Reserves arrays in memory without a budget."""
 
     @property
     def bytes_on_disk(self) -> int:
@@ -47,10 +47,10 @@ class InMemory:
         return np.zeros(items, kind)
 
     def ensure(self, array: NumpyColumn, items: int) -> None:
-        """The first ``items`` of an array that ``zeros`` gave may be touched. Raises ``StorageError`` when they have no room."""
+        """Makes the first ``items`` of an array usable. Raises ``StorageError`` when there is no space for them."""
 
     def moved(self, array: NumpyColumn, used: int, items: int, per_slot: int) -> NumpyColumn:
-        """A larger array with the first ``used`` items of one that turned out to be too short, which stays as it is. Raises ``StorageError``."""
+        """Returns a larger array with the first ``used`` items of one that is too short, which stays unchanged. Raises ``StorageError``."""
         larger = np.empty(items, array.dtype)
         larger[:used] = array[:used]
         return larger
@@ -62,15 +62,16 @@ class _Filed:
 
     descriptor: int
     begin: int
-    """Byte of the array where the file begins."""
+    """The byte of the array where the file begins."""
     size: int
-    """Bytes of the file; most of them have no room on the disk yet."""
+    """The bytes of the file, most of which are not allocated on the disk yet."""
     close: Callable[[], object]
     allocated: int = 0
 
 
 class InMemoryAndFile:
-    """``slots``: how many have their place in memory. ``directory``: of the attempt; empty: the system's for temporary files."""
+    """Reserves arrays in memory up to a budget, and in files beyond it. ``slots``: how many are in memory. ``directory``: of the attempt; empty: the
+    system's for temporary files."""
 
     def __init__(self, operator: str, slots: int, directory: str) -> None:
         self._operator = operator
@@ -85,7 +86,7 @@ class InMemoryAndFile:
         return sum(filed.allocated for filed in self._filed.values())
 
     def zeros(self, items: int, kind: NumpyType, per_slot: int = 1) -> NumpyColumn:
-        """As that of ``InMemory``. Raises ``StorageError``."""
+        """Reserves an array of zeros, with its end in a file. Raises ``StorageError``."""
         item_bytes = np.dtype(kind).itemsize
         size = _pages(max(1, items * item_bytes))
         reserved = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0))
@@ -97,8 +98,8 @@ class InMemoryAndFile:
         return content[: items * item_bytes].view(kind)
 
     def ensure(self, array: NumpyColumn, items: int) -> None:
-        """The first ``items`` of an array that ``zeros`` or ``moved`` gave may be touched: what of them is in the file gets its room on the disk, in
-        steps of ``STEP_BYTES``. Raises ``StorageError`` when there is none, and then nothing has changed."""
+        """Makes the first ``items`` of an array usable: allocates disk space for those in the file, in steps of ``STEP_BYTES``. Raises ``StorageError``
+        when there is none, and then nothing has changed."""
         filed = self._filed.get(array.ctypes.data)
         if filed is None:
             return
@@ -117,7 +118,7 @@ class InMemoryAndFile:
         filed.allocated = until
 
     def moved(self, array: NumpyColumn, used: int, items: int, per_slot: int) -> NumpyColumn:
-        """As that of ``InMemory``."""
+        """Returns a larger array with the first ``used`` items of one that is too short. Raises ``StorageError``."""
         larger = self.zeros(items, array.dtype, per_slot)
         self.ensure(larger, used)
         larger[:used] = array[:used]
@@ -127,7 +128,7 @@ class InMemoryAndFile:
         return larger
 
     def _file_behind(self, address: int, begin: int, size: int) -> _Filed:
-        """A new file is what the array at the address has from its byte ``begin`` on."""
+        """Maps a new file over an array's memory, from its byte ``begin`` on."""
         try:
             descriptor, path = tempfile.mkstemp(prefix="aggregates-", dir=self._directory)
             close = weakref.finalize(self, os.close, descriptor)
@@ -150,16 +151,15 @@ Reserved = InMemory | InMemoryAndFile
 
 @dataclass(frozen=True, slots=True)
 class RowMemory:
-    """What the rows of a state may take. ``budget_bytes``: of memory; 0: not bounded. ``directory``: what is over it
-    goes there; empty: the system's for temporary files.
-    ``capacity``: most rows; 0: as many as fit into the memory of this machine."""
+    """The memory limits of a state's rows. ``budget_bytes``: of memory; 0: unlimited. ``directory``: for what exceeds it; empty: the system's for
+    temporary files. ``capacity``: the most rows; 0: as many as fit this machine's memory."""
 
     budget_bytes: int = 0
     directory: str = ""
     capacity: int = 0
 
     def reserved(self, operator: str, row_bytes: int) -> Reserved:
-        """Returns where rows of ``row_bytes`` bytes each lie: in memory up to the budget, in a file beyond it."""
+        """Returns the reservation for rows of ``row_bytes`` bytes: in memory up to the budget, in a file beyond it."""
         if not self.budget_bytes:
             return InMemory()
         return InMemoryAndFile(operator, self.budget_bytes // row_bytes, self.directory)

@@ -1,4 +1,4 @@
-"""Rows of fixed-width values by key, for whole batches of keys at once: keyed state of columnar functions.
+"""Tables of fixed-width rows by key, for whole batches of keys at once: the keyed state of columnar functions.
 
     keys ─▶ table ─▶ slots ─▶ values: take ─▶ rows ─▶ put          snapshots: what was frozen of both, until it is written
 
@@ -24,15 +24,15 @@ from tidegate.columnar.table.values import RowValues
 from tidegate.model.keygroups import KeyGroupRange
 
 _INDEX_AND_EPOCH_BYTES = 12
-"""Bytes of a row that are no key and no value: two places in the index, which is about half full, and its epoch, each of 4."""
+"""The bytes of a row besides key and value: two places in the index, which is about half full, and its epoch, 4 each."""
 _MIN_ROW_BYTES = 64
-"""Bounds arrays so that no single one is larger than the memory: Linux would not reserve it."""
+"""The smallest row size assumed, so that no single array exceeds the memory: Linux would not reserve it."""
 _MAX_CAPACITY = (1 << 31) - (1 << 16)
-"""Slots are numbers of 32 bits, less a margin for the last page."""
+"""The most slots, which are 32-bit numbers, less a margin for the last page."""
 
 
 class ColumnarRows:
-    """``keys`` and ``values`` are the fields; a value field that is nullable may hold nulls. Used from the subtask's thread."""
+    """A table of rows by key. ``keys`` and ``values``: the fields; nullable value fields may hold nulls. For the subtask's thread."""
 
     def __init__(
         self,
@@ -53,38 +53,37 @@ class ColumnarRows:
         self.snapshots = RowSnapshots(self.table, self.values)
 
     def __len__(self) -> int:
-        """How many keys there are, without those that are known to have expired."""
+        """Returns how many keys there are, except those known to have expired."""
         return len(self.table)
 
     @property
     def bytes_on_disk(self) -> int:
-        """Returns the bytes of the files that hold what is over the budget."""
+        """Returns the bytes of the files that hold what exceeds the budget."""
         return self._reserved.bytes_on_disk
 
     def expecting(self, rows: Counts) -> AbstractContextManager[None]:
-        """Announces how many rows of each group, all new, are added while the block runs: their memory is prepared
-        beside it."""
+        """Prepares memory for so many new rows of each group, in the background, while the block runs."""
         return self.values.expecting(self.table.end_with(rows))
 
     def locate(self, keys: Sequence[pa.Array]) -> Located:
-        """The slots of distinct keys; those that are not there yet get one. Raises ``NoResourceAvailable``, ``StorageError``."""
+        """Returns the slots of distinct keys; new ones are assigned slots. Raises ``NoResourceAvailable``, ``StorageError``."""
         located, made = self.table.locate(keys, self.snapshots.locked)
         if len(made):
             self.values.begin(made)
         return located
 
     def put(self, located: Located, rows: Rows) -> None:
-        """New rows of located keys, each once."""
+        """Stores rows of located keys, each once."""
         self.values.put(located.slots, located.groups, rows, self.snapshots.locked)
 
     def add_restored(self, keys: Sequence[pa.Array], groups: Places, rows: Rows) -> None:
-        """Restored rows of distinct keys of known groups (counted from the first owned one), none of which is there, after
-        ``table.make_room`` for them. Raises ``NoResourceAvailable``, ``StorageError``."""
+        """Adds restored rows of distinct new keys of known groups (counted from the first owned one), after ``table.make_room`` for them. Raises
+        ``NoResourceAvailable``, ``StorageError``."""
         self.values.fill_restored(self.table.add(keys, groups), rows)
 
     def put_restored(self, keys: Sequence[pa.Array], rows: Rows) -> None:
-        """Newer rows of distinct restored keys, in groups that nothing else has reached yet: no snapshot has to read what was there. Raises
-        ``NoResourceAvailable``, ``StorageError``."""
+        """Replaces restored rows by newer restored ones of distinct keys, in groups that were not accessed yet, so that no snapshot has to read the old
+        ones. Raises ``NoResourceAvailable``, ``StorageError``."""
         self.values.put_restored(self.locate(keys).slots, rows)
 
 

@@ -1,4 +1,4 @@
-"""What was frozen of a table and its values, until it is written.
+"""Snapshots of a table and its values, until they are written.
 
 Law 3 without a copy: ``freeze`` remembers how far each group went. Until a group is written, a change of one of its frozen
 slots goes to an overlay (``overlay``); as soon as it is, the overlay's rows of that group are merged, some with each batch. What is new since
@@ -19,7 +19,7 @@ from tidegate.columnar.table.values import Epochs, FrozenValues, RowValues
 
 
 class RowSnapshots:
-    """Those of ``table`` and ``values`` that are not released yet. Used from the subtask's thread."""
+    """The snapshots of ``table`` and ``values`` that are not released yet. For the subtask's thread."""
 
     def __init__(self, table: KeyTable, values: RowValues) -> None:
         self._table = table
@@ -27,7 +27,7 @@ class RowSnapshots:
         self._frozen: list[FrozenRows] = []
 
     def freeze(self, without: npt.NDArray[np.bool_] | None = None) -> FrozenRows:
-        """References, and a copy of the numbers of rows by group. ``without``: groups that are not to be in it."""
+        """Freezes the rows: takes references, and copies the numbers of rows by group. ``without``: groups to leave out."""
         frozen = FrozenRows(self._table, self._values.freeze(), self._frozen)
         if without is not None:
             frozen.counts[without] = 0
@@ -35,7 +35,7 @@ class RowSnapshots:
         return frozen
 
     def locked(self) -> npt.NDArray[np.bool_] | None:
-        """Groups that a snapshot still has to write; ``None``: none."""
+        """Returns the groups that a snapshot still has to write; ``None``: none."""
         locked: npt.NDArray[np.bool_] | None = None
         for frozen in self._frozen:
             waiting = ~frozen.written
@@ -44,11 +44,11 @@ class RowSnapshots:
 
 
 class FrozenRows:
-    """What the rows were when they were frozen. Read in the snapshot thread, released in the subtask's. ``written[i]``: the
-    snapshot has no more need of group i; the subtask's thread looks at it with every batch. ``counts[i]``: rows of group i."""
+    """The rows as they were when they were frozen. Read in the snapshot thread, released in the subtask's. ``written[i]``: whether the snapshot is done
+    with group i; the subtask's thread checks it with every batch. ``counts[i]``: rows of group i."""
 
     def __init__(self, table: KeyTable, values: FrozenValues, unreleased: list[FrozenRows]) -> None:
-        """It is in ``unreleased`` until it is released."""
+        """Adds the snapshot to ``unreleased``, from which ``release`` removes it."""
         self._pages = table.frozen_pages()
         self.epoch = values.epoch
         self.counts: Counts = self._pages.counts
@@ -62,7 +62,7 @@ class FrozenRows:
         return self._pages.slots_of(group)
 
     def read(self, slots: Slots) -> tuple[Rows, Epochs]:
-        """Rows and the epochs of their last change, as they were."""
+        """Returns rows and the epochs of their last change, as they were when frozen."""
         assert self._held is not None
         return self._held[1].read(slots)
 
@@ -72,12 +72,12 @@ class FrozenRows:
         return self._held[0].keys_of(slots)
 
     def epochs_of(self, slots: Slots) -> Epochs:
-        """Returns the epoch of each slot's last change, as it was."""
+        """Returns the epoch of each slot's last change, as it was when frozen."""
         assert self._held is not None
         return self._held[1].epochs_of(slots)
 
     def release(self) -> None:
-        """A second call changes nothing."""
+        """Releases the snapshot. A second call does nothing."""
         if self._held is not None:
             self.written[:] = True
             self._unreleased.remove(self)

@@ -1,4 +1,4 @@
-"""Rows of values by slot, and what snapshots still have to read of them.
+"""Rows of values by slot, with overlays for rows that snapshots still have to read.
 
     take ◀─ overlays over ─ rows ◀─ put                    until a group is written: put ─▶ overlay ─ merged some rows at a time ─▶ rows
 
@@ -21,20 +21,20 @@ from tidegate.columnar.table.prefault import populated
 from tidegate.columnar.table.reserved import Reserved
 
 FOLD_ROWS = 1 << 13
-"""Rows merged per step: 6.4 ms of processor time with 3 M keys (docs/adr/0025)."""
+"""How many rows are merged per step: 6.4 ms of processor time with 3 M keys (docs/adr/0025)."""
 _FILL_ROWS = 1 << 12
-"""Few enough rows that their part of memory is still in the processor's cache when their next column is written."""
+"""How many rows are filled at a time: few enough to be in the processor's cache when their next column is written."""
 _MIN_RUN_ROWS = 64
-"""Where runs of slots that lie side by side are shorter on average, one scatter of all rows costs less than a call for each run."""
+"""The average length of runs of adjacent slots below which one scatter of all rows costs less than a call for each run."""
 
 _RESTORED = 0
-"""The epoch of what was restored, whenever it is put in place."""
+"""The epoch of restored rows, whenever they are put in place."""
 
 Epochs = npt.NDArray[np.uint32]
 
 
 class RowValues:
-    """``capacity``: most slots. Used from the subtask's thread; what ``freeze`` returns, from the snapshot's."""
+    """Rows of values by slot. ``capacity``: the most slots. For the subtask's thread; what ``freeze`` returns, for the snapshot's."""
 
     def __init__(self, layout: RowLayout, capacity: int, reserved: Reserved) -> None:
         self._layout = layout
@@ -47,35 +47,35 @@ class RowValues:
 
     @property
     def overlay_rows(self) -> int:
-        """Returns how many rows changed since they were frozen and are kept apart while their snapshots last."""
+        """Returns how many rows changed since they were frozen and are kept in overlays while their snapshots last."""
         return sum(overlay.live for overlay in self._overlays)
 
     def ensure(self, slots: int) -> None:
-        """The first ``slots`` may be written. Raises ``StorageError``."""
+        """Makes the first ``slots`` writable. Raises ``StorageError``."""
         self._reserved.ensure(self._rows, slots)
         self._reserved.ensure(self._epochs, slots)
 
     def expecting(self, slots: int) -> AbstractContextManager[None]:
-        """Announces that the first ``slots`` are written while the block runs: their memory is prepared beside it."""
+        """Prepares memory for the first ``slots``, in the background, while the block runs."""
         return populated(self._rows, slots)
 
     def begin_epoch(self) -> None:
-        """What is there was restored; what is written from now on has changed since."""
+        """Starts a new epoch: existing rows were restored, and what is written from now on has changed since."""
         self._epoch += 1
 
     def begin(self, slots: Slots) -> None:
-        """They are of other keys now, which no snapshot knows."""
+        """Marks slots as having new keys, which no snapshot knows."""
         self._epochs[slots] = self._epoch
 
     def take(self, slots: Slots) -> Rows:
-        """Copies."""
+        """Returns copies of the rows of slots."""
         packed = self._rows.take(slots)
         for overlay in self._overlays:
             overlay.patch(slots, packed)
         return self._layout.unpack(packed)
 
     def put(self, slots: Slots, groups: Places, rows: Rows, locked: Locked) -> None:
-        """New rows for slots of these groups, each once."""
+        """Stores rows of slots in these groups, each once."""
         packed = self._layout.pack(rows, len(slots))
         waiting = self._fold(locked()) if self._overlays else None
         if waiting is None:
@@ -90,12 +90,11 @@ class RowValues:
             self._overlays[-1].put(slots.take(aside), groups.take(aside), packed.take(aside))
 
     def put_restored(self, slots: Slots, rows: Rows) -> None:
-        """Restored rows, of groups that no snapshot has to read."""
+        """Stores restored rows of groups that no snapshot has to read."""
         self._write(slots, self._layout.pack(rows, len(slots)), _RESTORED)
 
     def fill_restored(self, slots: Slots, rows: Rows) -> None:
-        """Restored rows of slots that are new, which no snapshot knows. Slots of one group lie one behind the other, so
-        rows are written straight to where they stay."""
+        """Stores restored rows of new slots, which no snapshot knows. Slots of one group are adjacent, so rows are written directly to their places."""
         self._epochs[slots] = _RESTORED
         ends = np.append(np.flatnonzero(np.diff(slots) != 1) + 1, len(slots))
         if len(slots) < _MIN_RUN_ROWS * len(ends):
@@ -109,14 +108,14 @@ class RowValues:
             first = end
 
     def freeze(self) -> FrozenValues:
-        """References: a frozen row that changes from now on goes to an overlay while its group is locked."""
+        """Freezes the rows by reference: a frozen row that changes from now on goes to an overlay while its group is locked."""
         frozen = FrozenValues(self._epoch, self._layout, self._rows, self._epochs, tuple(self._overlays))
         self._epoch += 1
         self._overlays.append(Overlay(self._epoch, self._layout.packed_type, self._capacity))
         return frozen
 
     def _fold(self, locked: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.bool_] | None:
-        """Merge some rows of the oldest overlay. Returns the groups that are locked."""
+        """Merges some rows of the oldest overlay; returns the groups that are locked."""
         oldest = self._overlays[0]
         if oldest.live:
             slots, rows = oldest.fold(locked, FOLD_ROWS)
@@ -136,7 +135,7 @@ class RowValues:
 
 
 class FrozenValues:
-    """What rows were at some time: those of ``rows``, with what had been put aside then in place of them. Any thread."""
+    """The values as they were when frozen: the rows with the overlays of that time. Thread-safe."""
 
     def __init__(
         self, epoch: int, layout: RowLayout, rows: Packed, epochs: Epochs, overlays: tuple[Overlay, ...]
@@ -148,14 +147,14 @@ class FrozenValues:
         self._overlays = overlays
 
     def read(self, slots: Slots) -> tuple[Rows, Epochs]:
-        """Rows and the epochs of their last change, as they were."""
+        """Returns rows and the epochs of their last change, as they were when frozen."""
         packed, epochs = self._rows.take(slots), self._epochs.take(slots)
         for overlay in self._overlays:
             overlay.patch(slots, packed, epochs)
         return self._layout.unpack(packed), epochs
 
     def epochs_of(self, slots: Slots) -> Epochs:
-        """Returns the epoch of each slot's last change, as it was."""
+        """Returns the epoch of each slot's last change, as it was when frozen."""
         epochs = self._epochs.take(slots)
         for overlay in self._overlays:
             overlay.patch(slots, None, epochs)
