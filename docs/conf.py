@@ -25,7 +25,7 @@ extensions = [
     "docs._sphinx.versions",
 ]
 root_doc = "index"
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "README.md"]
 
 # Markdown as repository pages show it: anchors of headings by their words, three levels of them.
 myst_heading_anchors = 4

@@ -8,14 +8,14 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-ROOMS = ("tidegate", "jobmanager", "taskmanager", "cli", "tests", "examples", "benchmarks", "docs", "proto")
+FOLDERS = ("tidegate", "jobmanager", "taskmanager", "cli", "tests", "examples", "benchmarks", "docs", "proto")
 GENERATED = ROOT / "tidegate" / "pb"
 
 
 @cache
 def python_files() -> tuple[Path, ...]:
     """Every Python file that somebody wrote, without the generated ones."""
-    found = (path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+    found = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
     return tuple(sorted(path for path in found if GENERATED not in path.parents))
 
 

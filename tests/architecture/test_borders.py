@@ -11,7 +11,7 @@ import pytest
 
 from tests.architecture.source import ROOT, name_of, python_files, tree_of
 
-PURE_ROOMS = ("tidegate/model/", "jobmanager/machines/", "taskmanager/machines/")
+PURE_FOLDERS = ("tidegate/model/", "jobmanager/machines/", "taskmanager/machines/")
 IMPURE_CALLS = {"print", "open", "input", "exec", "eval", "breakpoint", "__import__"}
 CLOCK_METHODS = {"now", "utcnow", "today", "monotonic", "perf_counter"}
 COMPOSITION_ROOT_LINES = 100
@@ -27,7 +27,7 @@ def test_pure_rooms_call_no_clock_and_no_file() -> None:
     found = [
         f"{name_of(path)}:{node.lineno}"
         for path in python_files()
-        if name_of(path).startswith(PURE_ROOMS)
+        if name_of(path).startswith(PURE_FOLDERS)
         for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Call) and _is_impure(node.func)
     ]
@@ -45,7 +45,7 @@ def test_pure_rooms_wait_for_nothing() -> None:
     found = [
         f"{name_of(path)}:{node.lineno}"
         for path in python_files()
-        if name_of(path).startswith(PURE_ROOMS)
+        if name_of(path).startswith(PURE_FOLDERS)
         for node in ast.walk(tree_of(path))
         if isinstance(node, waits)
     ]
@@ -65,9 +65,9 @@ def test_the_schemas_are_no_package() -> None:
 
 
 def test_every_room_says_what_it_is() -> None:
-    rooms = [path for path in python_files() if path.name == "__init__.py" and "tests" not in path.parts]
-    assert rooms
-    assert [name_of(path) for path in rooms if not ast.get_docstring(tree_of(path))] == []
+    folders = [path for path in python_files() if path.name == "__init__.py" and "tests" not in path.parts]
+    assert folders
+    assert [name_of(path) for path in folders if not ast.get_docstring(tree_of(path))] == []
 
 
 def test_the_insides_of_kafka_python_are_known_to_two_files() -> None:

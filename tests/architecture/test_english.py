@@ -49,11 +49,11 @@ LIMITS: dict[str, dict[str, int]] = {
 }
 
 
-@pytest.mark.parametrize("room", ["product", "tests"])
-def test_no_pattern_comes_back(room: str) -> None:
-    places = _places(room)
+@pytest.mark.parametrize("folder", ["product", "tests"])
+def test_no_pattern_comes_back(folder: str) -> None:
+    places = _places(folder)
     counts = {pattern: len(found) for pattern, found in places.items()}
-    limits = {pattern: LIMITS[room].get(pattern, 0) for pattern in counts}
+    limits = {pattern: LIMITS[folder].get(pattern, 0) for pattern in counts}
     beyond = {pattern: places[pattern] for pattern, limit in limits.items() if counts[pattern] > limit}
     assert beyond == {}
     assert {pattern: counts[pattern] for pattern, limit in limits.items() if limit > counts[pattern] + SLACK} == {}
@@ -101,11 +101,11 @@ def test_the_patterns_find_what_they_are_for() -> None:
 
 
 @cache
-def _places(room: str) -> dict[str, list[str]]:
+def _places(folder: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {pattern: [] for pattern in DOCSTRINGS | PROSE}
     for path in python_files():
         name = name_of(path)
-        if not name.startswith(PRODUCT if room == "product" else "tests/") or path == Path(__file__):
+        if not name.startswith(PRODUCT if folder == "product" else "tests/") or path == Path(__file__):
             continue
         for kind, line, text in _texts(path):
             for pattern, expression in (PROSE | (DOCSTRINGS if kind == "docstring" else {})).items():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from docs._pages.folder_imports import circles, drawing, folders, imports, packages
 from docs._pages.module_map import DRAWN
-from docs._pages.room_imports import circles, drawing, imports, packages, rooms
 
 
 def test_modules_import_each_other_one_way() -> None:
@@ -13,18 +13,18 @@ def test_modules_import_each_other_one_way() -> None:
 
 
 def test_rooms_of_a_folder_import_each_other_one_way() -> None:
-    found = {package: circles(rooms(imports(), package)) for package in packages()}
+    found = {package: circles(folders(imports(), package)) for package in packages()}
     assert {package: circle for package, circle in found.items() if circle} == {}
 
 
 @pytest.mark.parametrize("container", DRAWN)
 def test_no_arrow_of_a_drawing_goes_up(container: str) -> None:
     above: set[str] = set()
-    lines = list(drawing(rooms(imports(), container)))
+    lines = list(drawing(folders(imports(), container)))
     for line in lines:
-        room, _, others = line.partition("─▶")
+        folder, _, others = line.partition("─▶")
         assert not above & set(others.split()), line
-        above.add(room.strip())
+        above.add(folder.strip())
     assert len(above) == len(lines)
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.architecture.source import ROOT, tree_of
 from tests.invariants import EVENTS
 
-FILES = sorted(path for room in ("jobmanager", "taskmanager") for path in (ROOT / room / "machines").rglob("*.py"))
+FILES = sorted(path for folder in ("jobmanager", "taskmanager") for path in (ROOT / folder / "machines").rglob("*.py"))
 SNAPSHOTS = sorted((ROOT / "taskmanager" / "runtime" / "checkpointing").glob("*.py"))
 """What drives the machines of snapshots keeps to the same rule: a second thread reports to one of them."""
 

@@ -24,8 +24,8 @@ def _declared() -> list[tuple[str, ConfigOption[Any]]]:
 
 
 def _code() -> str:
-    rooms = ("tidegate", "jobmanager", "taskmanager", "cli")
-    files = [path for room in rooms for path in (ROOT / room).rglob("*.py")]
+    folders = ("tidegate", "jobmanager", "taskmanager", "cli")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
     skipped = (DECLARATIONS, ROOT / "tidegate" / "pb")
     return "\n".join(path.read_text() for path in files if not any(path.is_relative_to(place) for place in skipped))
 

@@ -18,8 +18,8 @@ READ_FOR_EACH_JOB = (
 
 def test_no_process_depends_on_an_option_of_a_job() -> None:
     found = []
-    for room in ("jobmanager/service", "taskmanager/service"):
-        for path in sorted((ROOT / room).rglob("*.py")):
+    for folder in ("jobmanager/service", "taskmanager/service"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
             place = path.relative_to(ROOT).as_posix()
             if place.startswith(READ_FOR_EACH_JOB):
                 continue

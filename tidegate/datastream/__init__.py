@@ -1,6 +1,6 @@
 """Names of `pyflink.datastream`: the environment, streams, functions, windows and state descriptors.
 
-It builds a job graph and hands it to a client; nothing in this room runs a record.
+It builds a job graph and hands it to a client; nothing in this folder runs a record.
 """
 
 from __future__ import annotations

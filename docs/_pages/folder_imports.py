@@ -1,4 +1,4 @@
-"""The imports between the rooms of the product, read from the code, and a drawing of them."""
+"""The imports between the folders of the product, read from the code, and a drawing of them."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def imports() -> Graph:
     return {name: frozenset(_imported(path)) - {name} for name, path in modules().items()}
 
 
-def rooms(graph: Graph, container: str) -> dict[str, set[str]]:
+def folders(graph: Graph, container: str) -> dict[str, set[str]]:
     """Returns the imports between the packages and modules directly below ``container``, by their names there."""
     found: dict[str, set[str]] = {}
     for module, imported in graph.items():
-        room = _room(module, container)
-        if room:
-            others = {_room(other, container) for other in imported} - {room, ""}
-            found.setdefault(room, set()).update(others)
+        folder = _folder(module, container)
+        if folder:
+            others = {_folder(other, container) for other in imported} - {folder, ""}
+            found.setdefault(folder, set()).update(others)
     return found
 
 
@@ -73,7 +73,7 @@ def circles(graph: Graph) -> list[list[str]]:
 
 
 def drawing(graph: Graph) -> Iterator[str]:
-    """Yields a line for each room, those that nobody below imports first, with arrows to the rooms that it imports."""
+    """Yields a line for each folder, those that nobody below imports first, with arrows to the folders that it imports."""
     left = {name: set(others) for name, others in graph.items()}
     lines: list[str] = []
     width = max(map(len, left))
@@ -93,7 +93,7 @@ def packages() -> Iterable[str]:
     return sorted({name.rpartition(".")[0] for name in modules() if "." in name})
 
 
-def _room(module: str, container: str) -> str:
+def _folder(module: str, container: str) -> str:
     return module[len(container) + 1 :].partition(".")[0] if module.startswith(f"{container}.") else ""
 
 
