@@ -219,7 +219,7 @@ def stop(directory: Path | None, config: Path | None, definitions: tuple[str, ..
     suspended = (
         _jobs_of(configuration, address, only_kept=True) if JOB_MANAGER in running and address is not None else []
     )
-    # The JobManager first: to it, TaskManagers that end would be a failure of its jobs.
+    # The JobManager first: otherwise it would count the end of TaskManagers as failures of its jobs.
     end_processes(pid for name, pid in running.items() if name == JOB_MANAGER)
     running |= files.running()  # with those that it started meanwhile
     end_processes(pid for name, pid in running.items() if name != JOB_MANAGER)

@@ -22,7 +22,7 @@ def completion() -> None:
 @_SHELL
 @reporting
 def install(shell: str | None) -> None:
-    """Install it for a shell; default: your login shell. New terminals have it."""
+    """Install completion for a shell; default: your login shell. New terminals have it."""
     from tidegate.cli.completion import install as install_for
 
     chosen = _chosen(shell)
@@ -37,7 +37,7 @@ def install(shell: str | None) -> None:
 @_SHELL
 @reporting
 def show(shell: str | None) -> None:
-    """Print the script of a shell; default: your login shell."""
+    """Print the completion script of a shell; default: your login shell."""
     from tidegate.cli.completion import script
 
     click.echo(script(_chosen(shell), click.get_current_context().find_root().command))

@@ -26,7 +26,7 @@ _MIB = 1 << 20
 def package(only: tuple[str, ...], without: tuple[str, ...], archive: Path) -> None:
     """Pack what is installed here, for the executors of a Spark cluster.
 
-    ARCHIVE is a .tar.gz, which the option `spark.archives` brings to each executor. It has tidegate and the packages beside it, without
+    ARCHIVE is a .tar.gz, which the option `spark.archives` brings to each executor. It contains tidegate and the packages installed with it, without
     an interpreter and without Spark: executors need the same minor version of Python, and nothing else of yours."""
     from tidegate.cli.packages import pack
     from tidegate.model.shipped_files import PACKED

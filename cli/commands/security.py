@@ -38,9 +38,9 @@ def _file_options(command: Callable[..., object]) -> Callable[..., object]:
 @_file_options
 @reporting
 def add_user(name: str, role: str, file: Path | None, config: Path | None, definitions: tuple[str, ...]) -> None:
-    """Make a token for a user, add it to the file, and print it: once, the file has its digest alone.
+    """Make a token for a user, add it to the file, and print it. It is shown only now: the file has its digest alone.
 
-    A running cluster knows it at once. Again for the same name: a further token.
+    It is valid in a running cluster at once. Repeated for the same name, this makes a further token.
     """
     from tidegate.security import user_file
     from tidegate.security.users import Role

@@ -164,7 +164,7 @@ class _Moments:
 def _shortened(name: str, characters: int) -> str:
     """Shortens a name; the number of its subtask stays."""
     if len(name) > characters:
-        name = name.removeprefix("Source: ")  # what comes behind it tells more
+        name = name.removeprefix("Source: ")  # the rest of the name says more
     if len(name) <= characters:
         return name
     head, _, number = name.rpartition(" ")

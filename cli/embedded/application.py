@@ -1,12 +1,11 @@
 """Application mode: a JobManager that runs one job and ends with it (Flink: ``ApplicationClusterEntryPoint.java``).
 
     JobManager leads ─▶ is the job known here? ── no ──▶ the program runs, in a process of its own, and submits it ─┐
-                                │ yes: of an earlier life                                                           ├─▶ over ─▶ SIGTERM to this process
+                                │ yes: submitted before                                                             ├─▶ over ─▶ SIGTERM to this process
                                 └───────────────────────▶ watched ──────────────────────────────────────────────────┘
 
-Where jobs are stored (``high-availability.type``), the job has a fixed id: a JobManager that is started again goes on with it, and once it
-is over,
-it is not run again. Otherwise each start runs it anew.
+Where jobs are stored (``high-availability.type``), the job has a fixed id: a JobManager that is started again goes on with it, and once it is
+over, it is not run again. Otherwise each start runs it anew.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ class ApplicationRun:
             code = self._run_program(address)
             state = self._state(client)
             if state is None or code == 0:
-                return code  # it has not come to its job, or has seen the end of it
+                return code  # it did not submit a job, or waited for its end
         if not state.is_terminal:
             click.echo(f"job {self.job_id} of this cluster goes on", err=True)
             for status in client.watch_beyond(self.job_id):

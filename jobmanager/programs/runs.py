@@ -43,7 +43,7 @@ WAITING = 16
 KEPT_BYTES = 64 * 1024
 """How many of the last bytes of a program's output are kept: a traceback is shorter."""
 _SUBMITTED, _GRAPH = ".tidegate-submitted", ".tidegate-graph"
-"""Files beside the job file, in which the client tells us."""
+"""Files next to the job file, into which the client writes the job id or the graph."""
 
 T = TypeVar("T")
 
@@ -193,7 +193,7 @@ class ProgramRuns:
             async with asyncio.timeout(self._timeout_ms / 1000):
                 reading = asyncio.gather(_end_of(process.stdout), _end_of(process.stderr))
                 await process.wait()
-                _kill(process.pid)  # what it started: else the pipes stay open
+                _kill(process.pid)  # its descendants too, otherwise the pipes stay open
                 _, errors = await reading
         except TimeoutError:
             raise ExternalError(

@@ -62,7 +62,7 @@ class FaultMaker:
         return tuple(self._made)
 
     async def make(self, asked: AskedFault) -> MadeFault:
-        at_ms = self._now_ms()  # before what follows from it
+        at_ms = self._now_ms()  # before its consequences
         match asked.kind:
             case FaultKind.KILL_SUBTASK | FaultKind.KILL_EXECUTOR:
                 job_ids, text = await self._kill(asked)
@@ -117,9 +117,7 @@ class FaultMaker:
         running = {s.current.task_manager_id for job in self._views.jobs() for v in job.vertices for s in v.subtasks}
         for each in self._views.cluster().task_managers:
             if each.task_manager_id in running:
-                with contextlib.suppress(
-                    TidegateError
-                ):  # one without a subtask by now, or that is lost: the others have it
+                with contextlib.suppress(TidegateError):  # one without a subtask by now, or lost: the others have it
                     await self._send(each.address, request)
         return self._running(), _of_state(asked, "the JobManager and all subtasks")
 

@@ -55,7 +55,7 @@ class Recovery:
         is_complete = True
         for stored in await term.answered(lambda: self.pool.submit(lambda: list(self.store.jobs()))):
             is_complete &= await self._recovered(stored)
-        if is_complete:  # otherwise a job that is left alone may need them
+        if is_complete:  # otherwise a job that was not recovered may need them
             self.blobs.remove_unclaimed()
 
     async def _recovered(self, stored: StoredJob | UnreadableJob) -> bool:

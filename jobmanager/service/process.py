@@ -48,7 +48,7 @@ async def _lead_once(configuration: Configuration, on_ready: Callable[[Listening
         for end in ends:
             end.cancel()
         _log.info("shutting down: %s", shutdown.reason or "another JobManager leads")
-    except Deposed as error:  # before it had begun to lead
+    except Deposed as error:  # deposed before it began to lead
         _log.info("shutting down: %s", error.message)
     finally:
         await services.stop_all()

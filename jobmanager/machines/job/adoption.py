@@ -197,7 +197,7 @@ class Adoption:
         report = reported.report
         had_finished = subtask in self._finished and report.state is ExecutionState.FINISHED
         if report.events.awaits_discovery and report.restored_id != self.newest_id:
-            return False  # who can say which splits are in the newest checkpoint, and not in the one from which it started?
+            return False  # it is unknown which splits are in the newest checkpoint, and not in the one from which it started
         return report.state in _GOES_ON and (had_finished or report.holds(self.newest_id, self._generation))
 
     def _is_subtask(self, attempt: AttemptId) -> bool:

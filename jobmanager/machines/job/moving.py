@@ -41,7 +41,7 @@ class Moving:
         """Notes attempts that must leave; called repeatedly until they have. ``failed``: how many checkpoints of the job have failed so far."""
         self._leaving.update(attempt for attempt in attempts if self._is_here(attempt))
         if self._awaits and failed > self._failed:
-            self._awaits = False  # another checkpoint is asked for, at the pace of what is noted
+            self._awaits = False  # another checkpoint is requested at the next note
 
     def wants_checkpoint(self, now: JobNow) -> bool:
         """Tells whether a checkpoint has to be taken now; if so, the move waits for it from then on."""

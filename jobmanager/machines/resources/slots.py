@@ -92,7 +92,7 @@ class FreeIt:
 
 @dataclass(frozen=True, slots=True)
 class AllocationGone:
-    """An allocation is gone, and the tasks in it are lost."""
+    """An allocation does not exist any longer, and the tasks in it are lost."""
 
     allocation_id: AllocationId
     job_id: JobId

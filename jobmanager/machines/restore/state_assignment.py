@@ -152,7 +152,7 @@ class OperatorPlan:
 def concerns(segment: SegmentHandle, wanted: KeyGroupRange) -> bool:
     """Tells whether a segment matters for a range of key groups: it has rows there, or it is a delta.
 
-    A delta may say that rows of lower levels are gone, which one of windows does without a row.
+    A delta may delete rows of lower levels; a delta of windows does so without a row of its own.
     """
     common = segment.key_groups.intersect(wanted)
     if common.size == 0:

@@ -20,10 +20,10 @@ class Deployments:
         self._graph = graph
         self._configuration = configuration
         self._buffer = buffer
-        # Nobody outside this job and this life of the JobManager can guess it.
+        # Random, so that it cannot be guessed outside this job and this JobManager process.
         draw = f"{buffer.random.bits():016x}{buffer.random.bits():016x}"
         self._data_token = hex_id("data-token", buffer.generation, graph.graph.job_id, draw)
-        # One tuple for all tasks of an edge: the product of the parallelisms is too many to build anew.
+        # One tuple for all tasks of an edge: the product of the parallelisms is too many to build one for each task.
         self._all_producers: dict[int, tuple[AttemptId, ...]] = {}
         self._all_consumers: dict[int, tuple[int, ...]] = {}
         self.reshape()

@@ -256,5 +256,5 @@ class Scheduler:
             )
         )
         # A job that never had its slots does not wait for them for ever, however patient its restart strategy: the user
-        # learns of it. (Flink passes this to the strategy, too.)
+        # gets an error. (Flink passes this to the strategy, too.)
         return replace(error, retriable=any(execution.attempt.attempt > 0 for execution in subtasks))

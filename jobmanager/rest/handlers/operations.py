@@ -77,7 +77,7 @@ class Operations:
     def _on_done(self, operation: Operation) -> None:
         operation.done_ms = self._now_ms()
         if not operation.task.cancelled():
-            operation.task.exception()  # looked at: asyncio need not complain that nobody did
+            operation.task.exception()  # retrieved, so that asyncio does not log it as unhandled
 
     def _forget_old(self) -> None:
         limit = self._now_ms() - self._store_duration_ms

@@ -2,10 +2,9 @@
 
     request ─▶ waits for those before it ─▶ waits PAUSE_FACTOR times what the answer before took ─▶ is answered
 
-A loop handles in turn whatever is ready: with more requests than it can answer they would delay each acknowledgement, and each of its
-further steps.
-So no answer follows another at once; and when requests wait long for their turn, which shows that more is asked than the
-processor can answer, twelve parts of thirteen are for control.
+A loop handles in turn whatever is ready: with more requests than it can answer they would delay each acknowledgement, and each of its further
+steps. So no answer follows another at once; and when requests wait long for their turn, which shows that more is asked than the processor can
+answer, twelve parts of thirteen are for control.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class SnapshotRequests:
         end = self._open(request_id)
         if end is not None:
             end.set_exception(Unreachable("this JobManager leads no more; ask the next one how it ended"))
-            end.exception()  # looked at: asyncio need not complain that nobody did
+            end.exception()  # retrieved, so that asyncio does not log it as unhandled
 
     def _open(self, request_id: str) -> asyncio.Future[ReportSnapshot] | None:
         job_id = self._jobs.pop(request_id, None)

@@ -45,4 +45,4 @@ class AttemptNotes:
     def _written(self, key: tuple[JobId, int | None, int], writing: asyncio.Task[None]) -> None:
         del self._writing[key]
         if not writing.cancelled():
-            writing.exception()  # who waits for it tells
+            writing.exception()  # reported by the callers that wait for it

@@ -9,9 +9,9 @@
     jobs/<job id>/asked/rescale                the bounds within which its vertices are to run, from now on
     jobs/<job id>/shape                        the numbers of subtasks that it has instead of those of its submission
     job-results/<job id>                       the state in which the job ended: it never runs again (Flink's dirty JobResultStore entry)
-    listed                                     for a moment: who can write it leads, and has led while it looked for files of jobs
+    listed                                     briefly, to verify that this process still leads after it listed the files of jobs
     <storageDir>/submissions/<job id>-<random> the request
-    <storageDir>/pasts/<job id>                what is shown of the job's earlier lives; nothing is decided by it, and it may be some seconds old
+    <storageDir>/pasts/<job id>                the job's history under earlier JobManagers, for display; it may be some seconds old
     <storageDir>/blobs/<sha256>-<term>         programs and files of jobs
 
 A job whose result is written is removed as a whole after that, its result last; what a killed process left of that is removed by the

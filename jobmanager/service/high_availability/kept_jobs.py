@@ -197,7 +197,7 @@ class KeptJobs:
                 self._why = error.message
                 self._on(writes.WriteRefused(number))
             case TidegateError():
-                self._failures[number] = error  # an answer like any other: the one who asked decides
+                self._failures[number] = error  # an answer like any other: the caller decides
                 self._on(writes.WriteDone(number))
             case None:
                 self._on(writes.WriteDone(number))

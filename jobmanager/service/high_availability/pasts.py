@@ -1,6 +1,6 @@
 """Stores the history of running jobs for the next JobManager: failures, restarts, checkpoints, and last metrics of ended subtasks.
 
-    JobChanged ─▶ (a second) ─▶ Dispatcher.past ─▶ a file beside the job store
+    JobChanged ─▶ (a second) ─▶ Dispatcher.past ─▶ a file next to the job store
 
 No decision depends on it, so nothing waits for it, and a kill loses the last second.
 """
@@ -59,7 +59,7 @@ class Pasts:
         past = self._past_of(job_id)
         if self._store is None or past is None:
             return
-        if job_id in self._writing:  # a slow disk: once more, later
+        if job_id in self._writing:  # a slow disk: write it again later
             self.changed(job_id)
             return
         self._writing.add(job_id)

@@ -125,7 +125,7 @@ class Forwarder:
 
     async def start(self, host: str, port: int) -> int:
         """Listens; returns the port, 0 when it could not bind it."""
-        asks_users = bool(self._configuration.get(SecurityOptions.USERS_FILE))  # the leader does
+        asks_users = bool(self._configuration.get(SecurityOptions.USERS_FILE))  # the leader asks them
         first = own_user_alone(self._configuration, host, asks_users=asks_users)
         application = web.Application(client_max_size=self._largest, middlewares=first)
         application.router.add_route("*", r"/{path:[\s\S]*}", self._answer)
@@ -196,7 +196,7 @@ class Forwarder:
                 await response.write(chunk)
             await response.write_eof()
         except (aiohttp.ClientError, TimeoutError):
-            response.force_close()  # too late to say it otherwise: the answer breaks off, as the leader did
+            response.force_close()  # the status is sent already: break off the answer, as the leader did
         return response
 
 

@@ -275,7 +275,7 @@ class CheckpointFiles:
     async def _discard(self, command: DiscardCheckpoint) -> CheckpointDiscarded:
         write = self._writes.pop((command.job_id, command.checkpoint_id), None)
         if write is not None:
-            await asyncio.wait([write])  # or the write would bring the directory's file back
+            await asyncio.wait([write])  # otherwise the write would recreate the file
         try:
             await self._jobs.may_remove(command.job_id, command.checkpoint_id)
             await self._pool.submit(partial(self._storage.discard, command.location))

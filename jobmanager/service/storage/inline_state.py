@@ -2,10 +2,10 @@
 
     SubmitTask that lacks its inline state ─▶ reading_of ─▶ Reading ──outbox: fill, just before it is sent──▶ SubmitTask
 
-The inline state of the newest checkpoint of each job stays in memory, as in Flink's JobManager, up to ``HELD_BYTES`` for all jobs: a job whose
-checkpoint directory is removed goes on from it. Other inline state is read from ``_metadata``. All tasks that are restored together share
-one read;
-its content is released when the last of them is sent. A failed read fails SubmitTask with the file's name, which fails the attempt.
+The inline state of the newest checkpoint of each job stays in memory, as in Flink's JobManager, up to ``HELD_BYTES`` for all jobs: a job
+whose checkpoint directory is removed goes on from it. Other inline state is read from ``_metadata``. All tasks that are restored together
+share one read; its content is released when the last of them is sent. A failed read fails SubmitTask with the file's name, which fails the
+attempt.
 """
 
 from __future__ import annotations

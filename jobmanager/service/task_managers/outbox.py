@@ -1,13 +1,10 @@
 """The outbox of one TaskManager: sends calls in order: submit < trigger n < abort or confirm n.
 
 Nothing is sent before ``open``, or from ``suspend`` to the next ``open``. A call starts when the one before it was answered or given up. A
-confirm is
-repeated until the TaskManager answers or is lost; the others are tried three times. A call that is given up is answered with
-``Unreachable``, so that
-the machine gets one answer for every ``call_id``, unless the TaskManager was closed. A TaskManager whose connection broke refuses
-everything as fenced
-until it is registered again, which may arrive here before the break is noticed: such a refusal is no answer, nor is a try that failed while the
-connection was broken. While a confirm waits for its next try, later calls are sent.
+confirm is repeated until the TaskManager answers or is lost; the others are tried three times. A call that is given up is answered with
+``Unreachable``, so that the machine gets one answer for every ``call_id``, unless the TaskManager was closed. A TaskManager whose connection
+broke refuses everything as fenced until it is registered again, which may arrive here before the break is noticed: such a refusal is no
+answer, nor is a try that failed while the connection was broken. While a confirm waits for its next try, later calls are sent.
 """
 
 from __future__ import annotations

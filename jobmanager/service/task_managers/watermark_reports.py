@@ -1,6 +1,6 @@
 """Watermark reports that wait for the machine's answer.
 
-begin ─▶ WatermarkReported ─▶ machine ─▶ AnnounceWatermark ─▶ announced ─▶ whoever called
+begin ─▶ WatermarkReported ─▶ machine ─▶ AnnounceWatermark ─▶ announced ─▶ the caller
 """
 
 from __future__ import annotations
@@ -29,5 +29,5 @@ class WatermarkReports:
 
     def announced(self, command: AnnounceWatermark) -> None:
         answer = self._open.pop(command.report_id, None)
-        if answer is not None and not answer.done():  # the caller may have gone
+        if answer is not None and not answer.done():  # the caller may have been cancelled
             answer.set_result(command.lowest_ms)

@@ -1,8 +1,8 @@
 """Starts TaskManagers by the client of a scheduler, with three commands: start one, stop one, list all.
 
-    start  {id} {slots} {command} {script}   its last word is the scheduler's own name of what it started
+    start  {id} {slots} {command} {script}   prints the scheduler's own name of what it started last
     stop   {id} {job}                        ``{job}``: that name
-    list                                     a line each: that name first, ``{id}`` anywhere behind it
+    list                                     a line each: that name first, ``{id}`` anywhere after it
 
 A placeholder that is a word of its own stands for several words, within a word for one; no shell is used, unless the command
 is one (``sh -c '...'``).

@@ -68,7 +68,7 @@ class ProcessDriver:
         self._processes[worker_id], self._children[worker_id] = process.pid, process
         with contextlib.suppress(
             OSError, psutil.Error
-        ):  # the process writes it, too: later, when whoever stops the cluster may have looked
+        ):  # the process writes it, too, but perhaps after the command that stops the cluster has looked
             write_pid_file(self._pids / f"{_PREFIX}{worker_id}.pid", process.pid)
         self._watch(self._wait(worker_id, process))
 
