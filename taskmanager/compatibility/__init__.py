@@ -1,1 +1,1 @@
-"""Whether the operators of a program can read what a checkpoint holds of them, judged without running the job."""
+"""Examines whether the operators of a program can read their state in a checkpoint, without running the job."""

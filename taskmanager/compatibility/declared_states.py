@@ -1,4 +1,4 @@
-"""What state an operator of a program declares, as far as that can be known without running the job.
+"""Finds the state that an operator of a program declares, as far as it can be known without running the job.
 
 spec ─┬─ states of the operator itself (splits, committables, windows, reduced values)
       ├─ descriptors that its function shows: attributes of it or of its class, globals and closures of its methods
@@ -89,21 +89,23 @@ _KINDS: dict[type[StateDescriptor], str] = {
 @dataclass(slots=True)
 class DeclaredStates:
     keyed: dict[str, EntryFormat] = field(default_factory=dict)
-    """Keyed state of this name."""
+    """Keyed state by name."""
     elements: dict[str, tuple[StateRedistribution, TypeInformation]] = field(default_factory=dict)
-    """Operator state that the function asked for, with the type of an element."""
+    """Operator state that the function requested, with the type of an element."""
     own_elements: frozenset[str] = frozenset()
-    """Operator state of the operator itself."""
+    """Names of the operator state of the operator itself."""
     shown: dict[str, StateDescriptor] = field(default_factory=dict)
-    """Descriptors that can be seen. Whether they are for keyed or for operator state, they do not tell."""
+    """Descriptors that can be seen in the function. They do not say whether they are for keyed or for operator state."""
     key_type: TypeInformation | None = None
     is_opened: bool = False
     keeps_operator_state: bool = False
-    """The function inherits CheckpointedFunction."""
+    """Whether the function inherits from CheckpointedFunction."""
 
 
 def declared_states(spec: OperatorSpec, *, opened: bool = False) -> DeclaredStates:
-    """Raises what the user's ``initialize_state`` and ``open`` raise, as ``UserFunctionError``."""
+    """Returns the states that an operator declares. ``opened``: calls the function's ``initialize_state`` and ``open``; raises what they raise, as
+    ``UserFunctionError``.
+    """
     found = DeclaredStates(own_elements=_ELEMENTS.get(spec.kind, frozenset()))
     function = _function_of(spec)
     if spec.kind in KEYED_KINDS:
@@ -124,13 +126,13 @@ def declared_states(spec: OperatorSpec, *, opened: bool = False) -> DeclaredStat
 
 
 def entry_format(operator: str, descriptor: StateDescriptor, key_type: TypeInformation) -> EntryFormat:
-    """How keyed state of a descriptor is written."""
+    """Returns the format in which keyed state of a descriptor is written."""
     ttl = Ttl.of(descriptor.ttl_config)
     return EntryFormat(operator, descriptor.name, _KINDS[type(descriptor)], key_type, descriptor.type_info, ttl)
 
 
 def element_types(descriptor: StateDescriptor) -> tuple[StateRedistribution, TypeInformation] | None:
-    """Sort and element type of operator state of a descriptor; list state may be union state as well."""
+    """Returns redistribution and element type of operator state of a descriptor; ``None`` for other descriptors. List state may be union state as well."""
     match descriptor:
         case ListStateDescriptor():
             return StateRedistribution.SPLIT, descriptor.elem_type_info
@@ -140,7 +142,9 @@ def element_types(descriptor: StateDescriptor) -> tuple[StateRedistribution, Typ
 
 
 def _shown_by(spec: OperatorSpec, function: UserObject) -> Iterator[tuple[str, StateDescriptor]]:
-    """With the names of their states. Triggers and assigners ask when a record comes, for what is an attribute of theirs."""
+    """Yields the descriptors that can be seen in the functions of an operator, with the names of their states. Triggers and assigners request state only when a
+    record comes, by descriptors that are their attributes.
+    """
     yield from ((descriptor.name, descriptor) for descriptor in shown_descriptors(function))
     if isinstance(spec.options, WindowOptions):
         assigner = spec.options.assigner
@@ -151,7 +155,7 @@ def _shown_by(spec: OperatorSpec, function: UserObject) -> Iterator[tuple[str, S
 
 
 def shown_descriptors(function: UserObject) -> Iterator[StateDescriptor]:
-    """Those that can be seen from outside."""
+    """Yields the descriptors that can be seen in a function from outside."""
     if function is None:
         return
     kinds = type(function).__mro__ if isinstance(function, Function) else ()
@@ -193,7 +197,7 @@ def _function_of(spec: OperatorSpec) -> UserObject:
 
 
 def _own_states(spec: OperatorSpec) -> dict[str, tuple[str, TypeInformation | None]]:
-    """Kind and type of keyed state that the operator itself keeps."""
+    """Returns kind and type of the keyed states that the operator itself keeps."""
     found: dict[str, tuple[str, TypeInformation | None]] = dict.fromkeys(
         (EVENT_TIMERS, PROCESSING_TIMERS), ("timers", None)
     )
@@ -232,7 +236,7 @@ def _open(spec: OperatorSpec, function: UserObject, found: DeclaredStates) -> No
 
 
 class _AskedBackend(KeyedStateBackend):
-    """Keeps in mind what was asked for."""
+    """A backend that records which states were requested."""
 
     def __init__(self, operator: str, owned: KeyGroupRange, key_type: TypeInformation) -> None:
         super().__init__(operator, owned, key_type)
@@ -246,7 +250,7 @@ class _AskedBackend(KeyedStateBackend):
 
 
 class _Nowhere:
-    """Output, timers and metrics that go nowhere."""
+    """Output, timers and metrics that drop everything."""
 
     def emit(self, batch: Batch) -> None: ...
 

@@ -1,4 +1,4 @@
-"""A verdict for each operator of a job and of a checkpoint, and for each of its states.
+"""Examines each operator of a job and of a checkpoint, and each of its states.
 
 job graph, programs ─┐
 checkpoint ──────────┴─▶ matched by the rule that the JobManager applies (``restore_check``)
@@ -23,7 +23,7 @@ from tidegate.taskmanager.compatibility.states import StateOutcome, StateVerdict
 
 @dataclass(slots=True)
 class Finding:
-    """An operator's verdict, and those of its states."""
+    """The verdict on an operator, and on each of its states."""
 
     verdict: OperatorVerdict
     parallelism: str = ""
@@ -38,8 +38,9 @@ class Finding:
 def examine_operators(
     graph: JobGraph, blobs: Mapping[BlobKey, bytes], checkpoint: Checkpoint, *, opened: bool, verify: bool
 ) -> list[Finding]:
-    """Returns what becomes of each operator's state. ``opened``: functions are opened here, to learn what state they ask for.
-    ``verify``: all state is read, and its checksums are compared."""
+    """Returns the verdict on each operator's state. ``opened``: functions are opened here, to learn which state they request. ``verify``: all state is read,
+    and its checksums are compared.
+    """
     specs = _specs_of(graph, blobs)
     stored = {operator.described.operator_id: operator for operator in checkpoint.operators}
     new = {op.operator_id: vertex.parallelism for vertex in graph.vertices for op in vertex.operators}
@@ -66,7 +67,7 @@ def _specs_of(graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> dict[OperatorI
 def _stored_states(
     checkpoint: Checkpoint, operator: Operator, verify: bool
 ) -> tuple[list[StoredState], list[StateVerdict]]:
-    """What can be read, and what cannot."""
+    """Returns the states that can be read, and verdicts on those that cannot."""
     readable, damaged = [], []
     for state in operator.states:
         mode = None if state.is_keyed or state.channels else StateRedistribution(state.redistribution)

@@ -1,5 +1,5 @@
-"""Whether an operator of a program can read the states that a checkpoint holds of it: names, kinds and types compared, with
-the rule by which a subtask restores them (``schema_evolution``). No state is read beyond the schema of a file.
+"""Examines whether an operator of a program can read its states in a checkpoint: names, kinds and types are compared, with the rule by which a subtask restores
+them (``schema_evolution``). No state is read beyond the schema of a file.
 
 | verdict        | when                                                                                            |
 |----------------|-------------------------------------------------------------------------------------------------|
@@ -60,8 +60,9 @@ class StateOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StoredState:
-    """A state in a checkpoint. ``redistribution`` is ``None`` for keyed state; ``schema`` that of one of its files; ``segments`` and ``source``:
-    the files of keyed state, for what their schema does not tell."""
+    """A state in a checkpoint. ``redistribution``: ``None`` for keyed state; ``schema``: of one of its files; ``segments`` and ``source``: the files of keyed
+    state, for what their schema does not say.
+    """
 
     name: str
     kind: str
@@ -79,8 +80,9 @@ class StateVerdict:
 
 
 def examine_states(spec: OperatorSpec, stored: Sequence[StoredState], *, opened: bool = False) -> list[StateVerdict]:
-    """``opened``: call ``initialize_state`` and ``open`` of the function to learn what it asks for. Raises what they
-    raise, as ``UserFunctionError``."""
+    """Returns the verdict on each stored state. ``opened``: calls ``initialize_state`` and ``open`` of the function to learn which state it requests; raises
+    what they raise, as ``UserFunctionError``.
+    """
     declared = declared_states(spec, opened=opened)
     return [
         _examine_elements(spec, declared, state) if state.redistribution else _examine_keyed(spec, declared, state)
@@ -126,7 +128,7 @@ def _examine_elements(spec: OperatorSpec, declared: DeclaredStates, state: Store
 
 
 def _examine_shown_elements(declared: DeclaredStates, state: StoredState) -> StateVerdict:
-    """A descriptor of a list does not say whether list or union state is meant."""
+    """Examines operator state whose descriptor does not say whether list or union state is meant."""
     found = element_types(declared.shown[state.name])
     if found is None:
         return _undeclared(declared, state)
@@ -150,7 +152,7 @@ def _elements_of(state: StoredState, mode: StateRedistribution, type_info: TypeI
 
 
 def _examine_windows(spec: OperatorSpec, state: StoredState) -> StateVerdict:
-    """Partial aggregates have to be those of the job, column by column."""
+    """Examines windows over columns: partial aggregates have to be those of the job, column by column."""
     if state.kind != "columnar_windows":
         return StateVerdict(
             state.name, StateOutcome.CANNOT_BE_READ, f"stored as {state.kind} state of another operator"
@@ -181,8 +183,7 @@ def _examine_windows(spec: OperatorSpec, state: StoredState) -> StateVerdict:
 
 
 def _read_as_restored(form: PartialsFormat, state: StoredState) -> None:
-    """Raises ``SchemaMismatch`` where a subtask would. Rows are read only of files of before, whose metadata does not tell what windows they
-    have."""
+    """Raises ``SchemaMismatch`` where a subtask would. Rows are read only from files of earlier versions, whose metadata does not describe their windows."""
     form.check(state.schema)
     if not isinstance(form, WindowFormat) or state.source is None or not state.segments:
         return
@@ -233,7 +234,7 @@ def _examine_aggregates(spec: OperatorSpec, state: StoredState) -> StateVerdict:
 
 
 def _written_now(spec: OperatorSpec, stored: pa.Schema, wanted: Iterable[str]) -> pa.Schema:
-    """The columns that a restore makes of those of earlier versions. Raises ``SchemaMismatch``."""
+    """Returns the columns to which a restore converts those of earlier versions. Raises ``SchemaMismatch``."""
     keys, values = (
         [name.removeprefix(prefix) for name in wanted if name.startswith(prefix)]
         for prefix in (KEY_PREFIX, VALUE_PREFIX)

@@ -1,1 +1,1 @@
-"""Operators without a runtime, for tests: of users (``tidegate.testing``) and of this project."""
+"""Runs operators without a runtime, for tests of users (``tidegate.testing``) and of this project."""

@@ -39,13 +39,13 @@ from tidegate.wire.user_events import user_event, value_of
 
 MAX_PARALLELISM = 128
 ASYNC_TIMEOUT_S = 60.0
-"""Chosen, not measured: a test whose coroutine takes longer has failed."""
+"""Seconds to wait for asynchronous results. Chosen, not measured: a test whose coroutine takes longer has failed."""
 _JOB, _VERTEX = JobId("0" * 32), VertexId("1" * 32)
 
 
 @dataclass(frozen=True, slots=True)
 class HarnessSnapshot:
-    """The state of every operator, by its id; restored by operators with the same ``uid`` or place in the graph."""
+    """The state of every operator, by its id. It is restored by operators with the same ``uid`` or place in the graph."""
 
     checkpoint_id: int
     operators: Mapping[OperatorId, OperatorSnapshot]
@@ -53,7 +53,7 @@ class HarnessSnapshot:
 
 @dataclass
 class _Collected:
-    """The end of the piece: keeps what arrives."""
+    """The end of the tested piece of a job: stores what arrives."""
 
     takes_records = True
 
@@ -71,14 +71,14 @@ class _Collected:
         self.watermarks.append(timestamp_ms)
 
     def idle(self, idle: bool) -> None:
-        """Ignores idleness: no operator follows."""
+        """Ignores idleness, as no operator follows."""
 
     def event(self, event: UserEvent) -> None:
         self.events.append(value_of(event))
 
 
 class _SideKeeping(ChainOutput):
-    """An output that also keeps its side outputs, wherever they go."""
+    """An output that also stores its side outputs, wherever they go."""
 
     def __init__(self, spec: OperatorSpec, sides: dict[str, list[Record]], *, reuses_objects: bool) -> None:
         super().__init__(spec.name, spec.output_type, reuses_objects=reuses_objects)
@@ -91,7 +91,7 @@ class _SideKeeping(ChainOutput):
 
 
 class _Input:
-    """One way into an operator; of several, event time is the smallest (``StatusWatermarkValve``)."""
+    """An input of an operator. With several inputs event time is the lowest of them (``StatusWatermarkValve``)."""
 
     def __init__(self, operator: Operator, valve: WatermarkValve, channel: int, index: int) -> None:
         self._operator, self._valve, self._channel, self._index = operator, valve, channel, index
@@ -113,15 +113,17 @@ class _Input:
 
 
 class OperatorHarness:
-    """``piece`` takes one stream for each of ``input_types`` and returns the stream whose records are looked at::
+    """Runs a piece of a job for a test, in the test's own thread.
+
+    ``piece`` takes one stream for each of ``input_types``, and returns the stream whose records are tested::
 
         with OperatorHarness(lambda s: s.key_by(itemgetter(0)).process(Count(), Types.LONG()), Types.TUPLE([...])) as h:
             h.push(("a", 1), timestamp=1_000)
             h.push_watermark(5_000)
             assert h.take() == [1]
 
-    Raises what ``env.execute`` would raise while it builds the job, and what user functions raise. ``restore``: start from
-    there. ``configuration``: texts by key, such as ``{"state.backend.type": "rocksdb"}``.
+    Raises what ``env.execute`` would raise while it builds the job, and what user functions raise. ``restore``: a snapshot
+    to start from. ``configuration``: texts by key, such as ``{"state.backend.type": "rocksdb"}``.
     """
 
     def __init__(
@@ -164,11 +166,11 @@ class OperatorHarness:
     # --- what goes in ---------------------------------------------------------------------------------
 
     def push(self, record: Record, timestamp: int | None = None, input: int = 0) -> None:
-        """One record, with its event time in ms."""
+        """Processes one record, with its event time in ms."""
         self.push_all([record], None if timestamp is None else [timestamp], input)
 
     def push_all(self, records: Iterable[Record], timestamps: Iterable[int] | None = None, input: int = 0) -> None:
-        """Several, as one batch."""
+        """Processes several records as one batch."""
         copies = record_copy(self._types[input], f"input {input}", reuses_objects=self._reuses)
         values = [copies.copy(record) for record in records]
         stamps: list[int | None] | None = None
@@ -179,30 +181,31 @@ class OperatorHarness:
             serve(self._entries[input], batch, copies)
 
     def push_watermark(self, timestamp: int, input: int = 0) -> None:
-        """Event time of an input has reached ``timestamp``: timers and windows up to there fire. Raises ``InvalidJob`` for what is no whole
-        number of ms, as ``push`` does."""
+        """Advances the event time of an input to ``timestamp`` (ms): timers and windows up to there fire. Raises ``InvalidJob`` for what is no whole number, as
+        ``push`` does.
+        """
         watermark = _whole("push_watermark", timestamp)
         for entry in self._entries[input]:
             entry.watermark(watermark)
 
     def push_event(self, event: object, input: int = 0) -> None:
-        """An event along the stream, of a registered type."""
+        """Sends an event downstream, of a registered type."""
         for entry in self._entries[input]:
             entry.event(user_event(event))
 
     def push_task_event(self, event: object) -> None:
-        """An event against the stream, from behind the piece: the first function on the way up that listens takes it."""
+        """Sends an event upstream, from behind the piece: the last function that listens takes it."""
         sent = user_event(event)
         for operator in reversed(self._operators.values()):
             if operator.on_task_event(sent):
                 return
 
     def advance_processing_time(self, to: int) -> None:
-        """Set the clock (ms) and fire the processing-time timers up to there, in their order."""
+        """Sets the clock (ms), and fires the processing-time timers up to there, in their order."""
         self._timers.advance_to(_whole("advance_processing_time", to))
 
     def finish(self) -> None:
-        """The end of all input: what is held back is emitted, and asynchronous calls are waited for."""
+        """Ends all input: what is held back is emitted, and asynchronous calls are waited for."""
         for operator in self._operators.values():
             while operator.ending() is Ending.IN_FLIGHT:
                 if not operator.emit_some():
@@ -210,7 +213,7 @@ class OperatorHarness:
             operator.finish()
 
     def wait_for_output(self, count: int) -> list[Record]:
-        """``output``, as soon as so many records are there: for asynchronous calls. Raises ``queue.Empty`` after a while."""
+        """Waits until so many records are in ``output``, for asynchronous calls; returns it. Raises ``queue.Empty`` after a minute."""
         while len(self._end.values) < count:
             self._mails.get(timeout=ASYNC_TIMEOUT_S)()
         return self.output
@@ -219,53 +222,53 @@ class OperatorHarness:
 
     @property
     def output(self) -> list[Record]:
-        """Everything that was emitted, in order."""
+        """All records that were emitted, in order."""
         return list(self._end.values)
 
     @property
     def timestamps(self) -> list[int | None]:
-        """Event times of ``output``."""
+        """The event times of ``output``."""
         return list(self._end.timestamps)
 
     @property
     def watermarks(self) -> list[int]:
-        """The watermarks that came out so far."""
+        """The watermarks that were emitted."""
         return list(self._end.watermarks)
 
     @property
     def events(self) -> list[object]:
-        """The events that came out along the stream so far."""
+        """The events that were emitted downstream."""
         return list(self._end.events)
 
     @property
     def task_events(self) -> list[object]:
-        """The events that functions have sent against the stream so far."""
+        """The events that functions have sent upstream, beyond the piece."""
         return list(self._task_events)
 
     @property
     def metrics(self) -> Mapping[str, float]:
-        """What operators and user functions count, by name."""
+        """The metrics of operators and user functions, by name."""
         return self._counts.told()
 
     @property
     def accumulators(self) -> Mapping[str, Json]:
-        """Results of the accumulators of user functions, by name."""
+        """The results of the accumulators of user functions, by name."""
         return self._counts.accumulated()
 
     def take(self) -> list[Record]:
-        """What was emitted since the last call."""
+        """Returns the records that were emitted since the last call."""
         found = self._end.values[self._taken :]
         self._taken = len(self._end.values)
         return found
 
     def side_output(self, tag: OutputTag) -> list[Record]:
-        """Everything that was emitted to a side output."""
+        """Returns all records that were emitted to a side output."""
         return list(self._sides.get(tag.tag_id, ()))
 
     # --- checkpoints ----------------------------------------------------------------------------------
 
     def snapshot(self, checkpoint_id: int | None = None) -> HarnessSnapshot:
-        """A checkpoint of all operators; ids grow by one unless one is given."""
+        """Takes a checkpoint of all operators. Ids grow by one unless one is given."""
         number = self._last_checkpoint_id + 1 if checkpoint_id is None else checkpoint_id
         self._last_checkpoint_id = number
         for operator in self._operators.values():
@@ -273,12 +276,12 @@ class OperatorHarness:
         return HarnessSnapshot(number, {key: _written(operator, number) for key, operator in self._operators.items()})
 
     def confirm(self, checkpoint_id: int | None = None) -> None:
-        """``notify_checkpoint_complete`` of the last snapshot, or of the one that is named."""
+        """Confirms the last snapshot, or the one that is named (``notify_checkpoint_complete``)."""
         for operator in self._operators.values():
             operator.notify_checkpoint_complete(checkpoint_id or self._last_checkpoint_id)
 
     def close(self) -> None:
-        """``close`` of all functions. Again: no-op."""
+        """Closes all functions. A second call does nothing."""
         if not self._is_closed:
             self._is_closed = True
             for operator in self._operators.values():
@@ -346,7 +349,7 @@ def _whole(call: str, ms: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """Records of ``source`` go to an input of ``target``."""
+    """A connection by which records of ``source`` go to an input of ``target``."""
 
     source: OperatorId
     target: OperatorId
@@ -367,7 +370,7 @@ def _built(piece: Callable[..., DataStream], types: tuple[TypeInformation, ...])
 
 
 def _flattened(job: BuiltJob) -> tuple[list[OperatorSpec], list[_Call]]:
-    """All operators, those that emit before those that take, and who calls whom, within chains and across."""
+    """Returns all operators, each before those that take its output, and the connections between them, within chains and across."""
     specs: list[OperatorSpec] = []
     calls: list[_Call] = []
     emitting: dict[int, tuple[OperatorId, str, TypeInformation]] = {}

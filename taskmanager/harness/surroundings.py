@@ -1,4 +1,4 @@
-"""What an operator finds around it in a test: a clock and timers that are set by hand, a store in memory, counters."""
+"""What an operator uses in a test: a clock and timers that are set by hand, a store in memory, and metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidegate.model.values import Json
 
 
 class MemoryStore:
-    """Segment store and source in one: contents travel in their handles."""
+    """A segment store and source in memory: contents are stored inline in their handles."""
 
     written_bytes = 0
     compresses = False
@@ -33,7 +33,7 @@ class MemoryStore:
 
 @dataclass
 class HandClock:
-    """Both clocks of an operator, in ms."""
+    """Both clocks of an operator, in ms, set by hand."""
 
     ms: int = 0
 
@@ -46,7 +46,7 @@ class HandClock:
 
 @dataclass
 class HandTimers:
-    """Processing-time timers; they fire in their order when the clock is advanced."""
+    """Processing-time timers that fire in their order when the clock is advanced."""
 
     clock: HandClock
     waiting: list[tuple[int, Callable[[int], None]]] = field(default_factory=list)
@@ -92,5 +92,5 @@ class Counts:
         return {**self._values, **{name: read() for name, read in self._watched.items()}}
 
     def accumulated(self) -> dict[str, Json]:
-        """Results by name, as a job would have them."""
+        """Returns the results of accumulators by name, as a job would have them."""
         return results(merged(told({name: one}) for name, one in self._accumulators))

@@ -1,1 +1,1 @@
-"""The asyncio side of the TaskManager: composition root, gRPC servicer, JobManager client, heartbeats."""
+"""The services of the TaskManager process, on asyncio: its composition, its gRPC service, the connection to the JobManager, and its subtasks' processes."""

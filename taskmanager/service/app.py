@@ -1,4 +1,4 @@
-"""The TaskManager process: what is started, in which order (Flink: ``TaskManagerRunner.java``). No decisions here.
+"""The TaskManager process: what is started, and in which order (Flink: ``TaskManagerRunner.java``). No decisions here.
 
 working directory -> Spark, in the background -> one TaskManager over it, or one for each of its executors
 """
@@ -26,10 +26,10 @@ _log = logging.getLogger("taskmanager")
 
 
 def run(configuration: Configuration, on_ready: OnReady = lambda _: None, on_step: Tell = lambda _: None) -> int:
-    """Serve until a signal or a fatal error ends the process. Exit code 0, or 1 after a fatal error.
+    """Serves until a signal or a fatal error ends the process. Returns the exit code: 0, or 1 after a fatal error.
 
-    ``on_ready`` is called when its workers are warm, before it registers, ``on_step`` for each step until then. Raises
-    ``TidegateError`` when it cannot start: there is no Java, a port is in use, a directory cannot be made.
+    ``on_ready`` is called when its workers are warm, before it registers; ``on_step`` for each step until then. Raises ``TidegateError`` when it cannot start:
+    there is no Java, a port is in use, a directory cannot be made.
     """
     return asyncio.run(serve(configuration, on_ready, on_step))
 

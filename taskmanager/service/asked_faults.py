@@ -1,5 +1,5 @@
-"""Faults that are asked for while this TaskManager runs (``TaskManagerFaults``): the JobManager passes them on when it was started
-with ``--allow-faults``.
+"""Injects faults that are requested while this TaskManager runs (``TaskManagerFaults``). The JobManager forwards them if it was started with
+``--allow-faults``.
 
     kill          SIGKILL to a subtask's process, or to this one
     messages      messages to the JobManager leave later, in order; acknowledgements of the next checkpoints are lost
@@ -26,17 +26,17 @@ from tidegate.wire.convert import ack_of, attempt_from_text
 
 _log = logging.getLogger(__name__)
 _TICK_S = 1e-6
-"""Between two messages that are due at once, so that they leave in order."""
+"""Seconds between two messages that are due at the same time, so that they are sent in order."""
 
 Send = Callable[[subtask_pb2.ToSubtask], None]
 Streams = Callable[[], Mapping[AttemptId, Send]]
-"""Ways to the subtasks whose control streams are open."""
+"""Returns functions that send to the subtasks whose control streams are open."""
 LocalPids = Callable[[], Mapping[AllocationId, Mapping[AttemptId, int]]]
 Kill = Callable[[int], None]
 
 
 class SlowMessages:
-    """The way to the JobManager, which can be made slow or lossy for a while. Belongs to the loop's thread."""
+    """Sends messages to the JobManager, which faults can delay or drop for a while. Belongs to the loop's thread."""
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
@@ -49,7 +49,7 @@ class SlowMessages:
         self._delay_s, self._until_s = delay_ms / 1000, self._loop.time() + for_ms / 1000
 
     def drop_acknowledgements(self, checkpoints: int) -> None:
-        """Those of so many checkpoints, beginning with the next one that is acknowledged here."""
+        """Drops the acknowledgements of so many checkpoints, beginning with the next one that is acknowledged here."""
         self._to_drop, self._dropped = checkpoints, set()
 
     def tell(self, method: str, request: Message) -> None:
@@ -64,7 +64,7 @@ class SlowMessages:
         self._loop.call_at(self._last_due_s, self._tell, method, request)
 
     def _is_lost(self, request: jobmanager_pb2.AcknowledgeCheckpointRequest) -> bool:
-        """Takes lost ones out of ``request``; whether nothing is left of it."""
+        """Removes dropped acknowledgements from ``request``. Returns whether none are left."""
         kept = [one for one in request.acknowledgements if not self._drops(one.checkpoint_id)]
         lost = len(request.acknowledgements) - len(kept)
         if lost:
@@ -80,7 +80,7 @@ class SlowMessages:
 
 
 class FaultsHere:
-    """What stands in the ways of this TaskManager. ``texts``: ``tidegate.testing.faults``; raises ``ConfigurationError`` for one that is none."""
+    """The fault injection of this TaskManager. ``texts``: ``tidegate.testing.faults``; raises ``ConfigurationError`` for an unknown one."""
 
     def __init__(self, texts: Sequence[str], tell: Tell) -> None:
         planned = Faults.of(texts)
@@ -89,7 +89,7 @@ class FaultsHere:
 
 
 class FaultService(taskmanager_pb2_grpc.TaskManagerFaultsServicer):
-    """Does what is asked for, and refuses what cannot be done here."""
+    """The gRPC service that injects requested faults, and refuses those that are impossible here."""
 
     def __init__(
         self,
@@ -101,8 +101,9 @@ class FaultService(taskmanager_pb2_grpc.TaskManagerFaultsServicer):
         has_executors: bool = False,
         kill: Kill | None = None,
     ) -> None:
-        """``are_allowed`` tells whether the JobManager was started with ``--allow-faults``. ``has_executors``: subtasks
-        run in executors of Spark, not below this process."""
+        """``are_allowed``: whether the JobManager was started with ``--allow-faults``. ``has_executors``: subtasks run in executors of Spark, not as children
+        of this process.
+        """
         messages, delays = here.messages, here.delays
         self._pids = pids
         self._streams = streams
@@ -127,7 +128,7 @@ class FaultService(taskmanager_pb2_grpc.TaskManagerFaultsServicer):
             case "kill_subtask":
                 self._kill(self._pid_of(attempt_from_text(request.kill_subtask)))
             case "kill_task_manager":
-                # The answer goes out first: who asked should hear that it was done.
+                # The answer goes out first, so that the caller learns that it was done.
                 asyncio.get_running_loop().call_later(0.05, self._kill, os.getpid())
             case "delay_messages":
                 self._messages.delay(request.delay_messages.delay_ms, request.delay_messages.for_ms)

@@ -1,4 +1,5 @@
-"""One TaskManager over a Spark: what is started, in which order. A process has one of them, or one for each executor that it was asked for.
+"""Starts one TaskManager on a Spark session, in order. A process has one, or one for each executor that was requested. A process has one of them, or one for
+each executor that it was asked for.
 
 blob cache -> slot and task table -> gRPC service -> Spark is warm -> control streams -> registration
 """
@@ -30,7 +31,7 @@ OnReady = Callable[[own.Identity], None]
 
 
 IO_THREADS = 4
-"""Chosen, not measured: they wait for the JobManager and the disk, not for processors."""
+"""Threads for blobs. Chosen, not measured: they wait for the JobManager and the disk, not for processors."""
 
 
 class Host(Protocol):
@@ -40,11 +41,11 @@ class Host(Protocol):
     def ports(self) -> range: ...
 
     async def ready(self, tell: Callable[[str], None]) -> Session:
-        """Returns once it is up. Raises ``ExternalError``."""
+        """Waits until Spark is up; returns the session. Raises ``ExternalError``."""
         ...
 
     async def check(self, control_address: str, tell: Callable[[str], None]) -> None:
-        """Whether subtasks can run there. Raises ``ExternalError``."""
+        """Checks that subtasks can run there. Raises ``ExternalError`` if they cannot."""
         ...
 
     def rehearse_soon(self) -> None: ...
@@ -58,7 +59,7 @@ async def start_task_manager(
     fatal: Callable[[BaseException], None],
     on_ready: OnReady,
 ) -> None:
-    """Starts everything; what was started stands in ``services``, also when this raises ``TidegateError``."""
+    """Starts everything, and registers each part with ``services``, also when this raises ``TidegateError``."""
     directory, host = directories.working, own.find_host(configuration)
     threads = configuration.get(ClusterOptions.IO_POOL_SIZE) or IO_THREADS
     pool, job_manager = Pool(threads, "io"), connection_to_leader(configuration)

@@ -1,4 +1,4 @@
-"""Blobs of jobs on this machine's disk: fetched from the JobManager once, verified, then served to subtasks.
+"""Caches blobs of jobs on this machine's disk: each is fetched from the JobManager once, verified, then served to subtasks.
 
 A blob's key is the sha256 of its content, so a file that is there under its key never changes.
 """
@@ -19,7 +19,7 @@ Fetch = Callable[[str], Awaitable[bytes]]
 
 
 class BlobCache:
-    """One directory, which is its own. Concurrent requests for one blob share one fetch."""
+    """The cached blobs in a directory of its own. Concurrent requests for one blob share one fetch."""
 
     def __init__(self, directory: Path, fetch: Fetch, pool: Pool) -> None:
         self._directory = directory
@@ -28,13 +28,12 @@ class BlobCache:
         self._fetching: dict[str, asyncio.Task[Path]] = {}
 
     async def get(self, key: str) -> bytes:
-        """The content. Raises ``CorruptData`` when it is not what its key says, ``StorageError`` of the disk, and what
-        the fetch raises."""
+        """Returns the content of a blob. Raises ``CorruptData`` when it does not match its key, ``StorageError`` of the disk, and what the fetch raises."""
         path = await self.path(key)
         return await self._pool.submit(path.read_bytes)
 
     async def path(self, key: str) -> Path:
-        """The file with the content. Raises as ``get``."""
+        """Returns the file with the content of a blob. Raises as ``get`` does."""
         if len(key) != 64 or not key.isalnum():
             raise CorruptData(f"{key!r} is no blob key (64 hex digits)")
         path = self._directory / key
@@ -47,7 +46,7 @@ class BlobCache:
         return await asyncio.shield(task)
 
     def close(self) -> None:
-        """Remove what was cached."""
+        """Removes all cached blobs."""
         shutil.rmtree(self._directory, ignore_errors=True)
         self._pool.close()
 

@@ -1,4 +1,4 @@
-"""The directories of a TaskManager on its machine's disk: its working directory, and what it keeps below configured ones.
+"""The directories of a TaskManager on its machine's disk: its working directory, and directories below configured ones.
 
 Each is owned by this process and by its subtasks, and is removed at its end, or by the next TaskManager when this one is killed
 (``tidegate.aio.working_directories``).
@@ -17,7 +17,7 @@ from tidegate.model.options import CheckpointingOptions, FileOptions
 
 @dataclass(frozen=True, slots=True)
 class Directories:
-    """``local``: where copies of state are kept."""
+    """The directories of one TaskManager. ``local``: where copies of state are kept."""
 
     working: Path
     local: list[Path]
@@ -26,7 +26,7 @@ class Directories:
 
     @staticmethod
     def make(configuration: Configuration) -> Directories:
-        """Raises ``ExternalError``."""
+        """Makes the directories. Raises ``ExternalError``."""
         option = configuration.get
         working = make_working_directory("tm", configuration)
         backups = CheckpointingOptions.LOCAL_BACKUP_DIRS
@@ -42,10 +42,10 @@ class Directories:
 
     @staticmethod
     def below(working: Path) -> Directories:
-        """Those of one TaskManager of several in a process, within the working directory of that."""
+        """Returns the directories of one TaskManager of several in a process, below the process's working directory."""
         return Directories(working, [working], working / "blobs", [])
 
     def remove(self) -> None:
-        """With all that is in them."""
+        """Removes the directories with all their files."""
         for claim in self._claims:
             claim.remove()

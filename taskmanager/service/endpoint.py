@@ -1,4 +1,4 @@
-"""Where this process listens: a gRPC service for the JobManager and people, and a socket that its own subtasks dial."""
+"""Opens the endpoints of this process: a gRPC service for the JobManager and operators, and a socket for its own subtasks."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from tidegate.taskmanager.service.task_executor import TaskExecutor
 _AS_LONG_AS_ANY = (
     "SubmitTask", "ConnectTask", "TriggerCheckpoint", "ConfirmCheckpoint", "AbortCheckpoint", "SendOperatorEvent"
 )  # fmt: skip
-"""Deployments may carry state, and commands name many subtasks."""
+"""Methods whose requests may be as long as any message, since deployments carry state, and commands name many subtasks."""
 _TOKEN_BYTES = 16
-"""128 bits cannot be guessed."""
+"""Bytes of a token: 128 bits cannot be guessed."""
 
 
 async def start_endpoint(
@@ -46,7 +46,7 @@ async def start_endpoint(
     stacks: ReadStacks,
     job_manager: JobManagerConnection,
 ) -> tuple[grpc.aio.Server, int]:
-    """The running gRPC server and its TCP port. Raises ``ExternalError`` when the port cannot be had, and ``ConfigurationError``."""
+    """Starts the gRPC server; returns it with its TCP port. Raises ``ExternalError`` when the port is not available, and ``ConfigurationError``."""
     service = DelayedService(executor, lambda: secrets.token_hex(_TOKEN_BYTES), here.delays, signing_of(configuration))
     faults = FaultService(
         executor.local_pids,
@@ -78,7 +78,7 @@ async def start_endpoint(
 
 
 def request_limits(configuration: Configuration) -> RequestLimits:
-    """How long a request to each method of a TaskManager may be."""
+    """Returns the length limits of requests by method."""
     most_bytes = configuration.get(JobManagerOptions.MAX_MESSAGE_SIZE)
     return RequestLimits(most_bytes, dict.fromkeys(_AS_LONG_AS_ANY, most_bytes))
 
@@ -93,10 +93,10 @@ async def start_control(
     host: str,
     tls: SubtaskTls | None,
 ) -> tuple[asyncio.Server, str]:
-    """Returns the running listener for subtasks and the address that they dial: ``unix`` if there is one, else a TCP port of ``host``, by TLS where ``tls`` is
-    given.
+    """Starts the listener that subtasks connect to; returns it with the address that they dial.
 
-    Raises ``ExternalError`` when the port cannot be had.
+    It listens on the socket file ``unix`` if given, else on a TCP port of ``host``, with TLS if ``tls`` is given. Raises ``ExternalError`` when the port is
+    not available.
     """
     kv_states = await start_kv_states(configuration, executor, job_manager, host, services)
     printing, show = Pool(1, "printing"), Printer(Rolling.of(configuration))

@@ -1,4 +1,4 @@
-"""What this machine has of the external resources that the configuration names, found once, at the start of the TaskManager.
+"""Discovers the external resources of this machine that the configuration names, once at the start of the TaskManager.
 
     declaration ─▶ driver ─▶ its properties, one mapping for each piece ─▶ settings of every subtask ─▶ ``RuntimeContext``
 
@@ -21,21 +21,22 @@ from tidegate.model.options import TaskManagerOptions
 from tidegate.model.options.external_resources import GPU_FACTORY, ExternalResource, declared_resources
 
 _SCRIPT_LIMIT_S = 10.0
-"""Flink's limit for a discovery script."""
+"""Seconds for a discovery script: Flink's limit."""
 _NVIDIA = ("nvidia-smi", "--query-gpu=index", "--format=csv,noheader")
-"""What is run where no script is named, as Flink's own script does."""
+"""The command that is run where no script is configured, as in Flink's own script."""
 _PATH, _ARGUMENTS = "discovery-script.path", "discovery-script.args"
 
 
 def declared_in(configuration: Configuration) -> tuple[ExternalResource, ...]:
-    """Raises ``ConfigurationError``."""
+    """Returns the external resources that the configuration declares. Raises ``ConfigurationError``."""
     names = configuration.get(TaskManagerOptions.EXTERNAL_RESOURCES)
     return declared_resources(names or (), configuration.to_strings())
 
 
 def discover(resources: Sequence[ExternalResource]) -> str:
-    """Asks each driver; the properties of what is there as JSON, by name. Blocks. Raises ``ConfigurationError`` for a driver that cannot be made,
-    ``ExternalError`` for one that fails or finds too little."""
+    """Asks each driver; returns the properties of the found units as JSON, by name of the resource. Blocks. Raises ``ConfigurationError`` for a driver that
+    cannot be made, and ``ExternalError`` for one that fails or finds too few.
+    """
     return json.dumps({resource.name: _found(resource) for resource in resources if resource.factory})
 
 
@@ -75,7 +76,9 @@ def _make_driver(resource: ExternalResource) -> ExternalResourceDriver:
 
 
 class GpuDriver(ExternalResourceDriver):
-    """Runs a discovery script with the amount and its arguments, which prints the indices of GPUs between commas (Flink: ``GPUDriver.java``)."""
+    """The driver of GPUs: runs a discovery script with the amount and its arguments, which prints the indices of GPUs, separated by commas (Flink:
+    ``GPUDriver.java``).
+    """
 
     def __init__(self, parameters: Mapping[str, str]) -> None:
         self._script = parameters.get(_PATH, "")

@@ -1,4 +1,4 @@
-"""Faults on purpose, for users' tests of their jobs: ``tidegate.testing.faults`` of one TaskManager.
+"""Injects the faults of ``tidegate.testing.faults`` into one TaskManager, for users' tests of their jobs.
 
     kill@3                    SIGKILL to this TaskManager when a subtask here has passed barrier 3, before any other process learns of it
     drop-acknowledgement@2    what subtasks here acknowledge of checkpoint 2 is lost
@@ -35,7 +35,7 @@ _KILL = re.compile(r"kill@(\d+)")
 _DROP = re.compile(r"drop-acknowledgement@(\d+)")
 _DELAY = re.compile(r"delay-edge:(.+)")
 _CHUNK_BYTES = 1 << 16
-"""The buffer of asyncio's streams."""
+"""Size of the buffers of asyncio's streams."""
 
 Tell = Callable[[str, Message], None]
 
@@ -48,7 +48,7 @@ class Faults:
 
     @staticmethod
     def of(texts: Sequence[str]) -> Faults:
-        """Raises ``ConfigurationError`` for a text that is none of the three."""
+        """Parses the faults. Raises ``ConfigurationError`` for a text that is none of the three."""
         kill, drop, delay_ms = set(), set(), 0
         for text in texts:
             if found := _KILL.fullmatch(text):
@@ -62,7 +62,7 @@ class Faults:
         return Faults(frozenset(kill), frozenset(drop), delay_ms)
 
     def around(self, tell: Tell, kill: Callable[[], None] | None = None) -> Tell:
-        """Wraps the way to the JobManager so that acknowledgements are lost or never sent. ``kill`` ends this process."""
+        """Wraps the function that sends to the JobManager, so that acknowledgements are lost or the process is killed before. ``kill``: ends this process."""
         if not (self.kill_at or self.drop_at):
             return tell
 
@@ -96,22 +96,22 @@ class Delays:
         self._writers: set[asyncio.StreamWriter] = set()
 
     def stand_by(self) -> None:
-        """Proxies stand in front of all producers from now on, so that faults can be asked for later."""
+        """Puts proxies in front of all producers from now on, so that faults can be requested later."""
         self._stands_by = True
 
     def delay_for(self, delay_ms: int, for_ms: int) -> None:
-        """So much more than else, for so long. Raises ``Misuse`` where no proxy is in the way."""
+        """Adds a delay for some time. Raises ``Misuse`` where no connection goes through a proxy."""
         self._check()
         self._more_s, self._until_s = delay_ms / 1000, asyncio.get_running_loop().time() + for_ms / 1000
 
     def cut(self) -> None:
-        """Breaks all connections. Raises ``Misuse`` where no proxy is in the way."""
+        """Breaks all connections. Raises ``Misuse`` where no connection goes through a proxy."""
         self._check()
         for writer in self._writers:
             writer.transport.abort()
 
     async def through(self, request: taskmanager_pb2.ConnectTaskRequest) -> None:
-        """Let the request name proxies instead of producers."""
+        """Replaces the producers' addresses in a request by those of proxies."""
         if self._delay_s or self._stands_by:
             for producer in request.producers:
                 producer.address = await self._proxy(producer.address)
@@ -125,7 +125,7 @@ class Delays:
             raise Misuse("no subtask of this TaskManager receives from another one over a channel just now")
 
     def _now_s(self) -> float:
-        """By how much a piece of data that comes now is late."""
+        """Returns by how many seconds data that comes now is delayed."""
         more_s = self._more_s if asyncio.get_running_loop().time() < self._until_s else 0.0
         return self._delay_s + more_s
 
@@ -149,7 +149,7 @@ class Delays:
 
 
 class DelayedService(TaskManagerService):
-    """A TaskManager that gives its subtasks the addresses of proxies."""
+    """The TaskManager's service with proxies: its subtasks get the addresses of proxies."""
 
     def __init__(
         self, executor: TaskExecutor, new_token: NewToken, delays: Delays, signing: SigningNow | None = None
@@ -174,7 +174,7 @@ async def _dial(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWrite
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay_s: Callable[[], float]) -> None:
-    """Until the end of the stream. A chunk leaves ``delay_s()`` after it came, however many are on their way, and behind those before it."""
+    """Copies a stream to its end. Each chunk is sent ``delay_s()`` after it came, in order, however many are waiting."""
     on_the_way: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
     loop = asyncio.get_running_loop()
 

@@ -1,4 +1,4 @@
-"""Who this TaskManager is and where it is reached: names, addresses, its working directory."""
+"""The identity of this TaskManager: its id, names, addresses and sockets."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tidegate.wire.versions import PYTHON_VERSION, VERSION
 
 _ANY = ("0.0.0.0", "::", "")  # noqa: S104  (to be recognised)
 SOCKET_PATH_MAX = 100
-"""A Unix socket's path may have 107 bytes on Linux, 103 on macOS."""
+"""Longest path of a Unix socket. The system's limit is 107 bytes on Linux, 103 on macOS."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who this TaskManager is, as it tells the JobManager."""
+    """The identity of this TaskManager, as it is sent to the JobManager."""
 
     task_manager_id: TaskManagerId
     session: str
@@ -37,13 +37,13 @@ class Identity:
 
 
 def job_manager_address(configuration: Configuration) -> str:
-    """``host:port`` of the JobManager."""
+    """Returns the configured address of the JobManager, ``host:port``."""
     host = configuration.get(JobManagerOptions.RPC_ADDRESS)
     return f"{host}:{configuration.get(JobManagerOptions.RPC_PORT)}"
 
 
 def find_host(configuration: Configuration) -> str:
-    """The host under which others reach this process: as configured, as bound, or that of the route to the JobManager."""
+    """Returns the host under which others reach this process: the configured one, the bound one, or that of the route to the JobManager."""
     configured = configuration.get(TaskManagerOptions.HOST)
     if configured:
         return configured
@@ -61,8 +61,7 @@ def find_host(configuration: Configuration) -> str:
 
 
 def make_identity(configuration: Configuration, host: str, port: int) -> Identity:
-    """Builds the identity under which the TaskManager registers (Flink:
-    ``TaskManagerRunner.getTaskManagerResourceID``)."""
+    """Returns the identity under which the TaskManager registers (Flink: ``TaskManagerRunner.getTaskManagerResourceID``)."""
     named = configuration.get(TaskManagerOptions.RESOURCE_ID)
     size = configuration.get(TaskManagerOptions.PROCESS_SIZE)
     return Identity(
@@ -78,14 +77,15 @@ def make_identity(configuration: Configuration, host: str, port: int) -> Identit
 
 
 def control_socket(directory: Path) -> str | None:
-    """The Unix socket that subtasks on this machine dial; ``None`` when its path would be too long for the system."""
+    """Returns the Unix socket that subtasks on this machine dial; ``None`` when its path would be too long for the system."""
     path = directory / "control"
     return f"unix:{path}" if len(os.fsencode(path)) <= SOCKET_PATH_MAX else None
 
 
 def data_listen(host: str, is_embedded: bool, directory: Path, ports: range = ANY_PORT) -> str:
-    """Where subtasks serve their data: Unix sockets when all of them are on this machine, else TCP, in executors by an address of their
-    own machine."""
+    """Returns where subtasks serve their data: Unix sockets when all of them are on this machine, otherwise TCP; in executors at an address of their own
+    machine.
+    """
     sockets = directory / "s"
     fits = len(str(sockets)) + 40 <= SOCKET_PATH_MAX
     if is_embedded and is_loopback(host) and fits:

@@ -1,4 +1,4 @@
-"""What people may look at here (``TaskManagerInspection``): log files, and threads of this process and of its subtasks.
+"""The gRPC service for inspecting this TaskManager (``TaskManagerInspection``): log files, and threads of this process and its subtasks.
 
 DumpThreads ─▶ own threads
            └─▶ control stream of each subtask ─▶ its reading thread, also while the mailbox is busy ─▶ Threads
@@ -21,7 +21,7 @@ from tidegate.pb import common_pb2, subtask_pb2, taskmanager_pb2, taskmanager_pb
 T = TypeVar("T")
 
 MAX_WAIT_MS = 5_000
-"""Chosen, not measured: half of the time for which the JobManager waits for it."""
+"""Most milliseconds to wait for subtasks' answers. Chosen, not measured: half of the time for which the JobManager waits."""
 _DUMP = subtask_pb2.ToSubtask(dump_threads=subtask_pb2.ToSubtask.DumpThreads())
 
 
@@ -30,13 +30,13 @@ class Stream(Protocol):
 
 
 class SubtaskAnswers(Generic[T]):
-    """Who waits for the answer of which subtask."""
+    """Requests to subtasks that wait for their answers."""
 
     def __init__(self) -> None:
         self._waiting: dict[AttemptId, list[asyncio.Future[Sequence[T]]]] = {}
 
     def told(self, attempt: AttemptId, answer: Iterable[T]) -> None:
-        """A subtask answered."""
+        """Takes the answer of a subtask."""
         found = list(answer)
         for waiting in self._waiting.pop(attempt, ()):
             if not waiting.done():
@@ -45,7 +45,7 @@ class SubtaskAnswers(Generic[T]):
     async def take(
         self, streams: Mapping[AttemptId, Stream], wait_ms: int, question: subtask_pb2.ToSubtask
     ) -> dict[AttemptId, Sequence[T]]:
-        """Ask all of them; those that do not answer in time are absent."""
+        """Sends a request to all given subtasks; returns the answers. Those that do not answer in time are absent."""
         asked = {attempt: self._ask(attempt, stream, question) for attempt, stream in streams.items()}
         if asked:
             await asyncio.wait(asked.values(), timeout=wait_ms / 1000)
@@ -73,7 +73,7 @@ StackSamples: TypeAlias = SubtaskAnswers[common_pb2.SampledStack]
 
 
 class Inspected(Protocol):
-    """The task executor, as this service sees it."""
+    """The methods of the task executor that this service uses."""
 
     dumps: ThreadDumps
     samples: StackSamples
@@ -84,11 +84,11 @@ class Inspected(Protocol):
 
 
 ReadStacks = Callable[[AttemptId, int], str]
-"""``(attempt, pid)``: the stacks of a process that does not answer, read in another way; empty: there is none. Blocks."""
+"""Reads the stacks of a process that does not answer, in another way: ``(attempt, pid)``. Returns an empty text if there are none. Blocks."""
 
 
 class InspectionService(taskmanager_pb2_grpc.TaskManagerInspectionServicer):
-    """Files are read by ``files``, away from the loop."""
+    """Implements the service. ``files``: the pool in which files are read, outside of the loop."""
 
     def __init__(self, executor: Inspected, files: Pool, stacks: ReadStacks) -> None:
         self._executor = executor
@@ -130,7 +130,7 @@ class InspectionService(taskmanager_pb2_grpc.TaskManagerInspectionServicer):
         return taskmanager_pb2.ThreadDump(threads=[*named, *await self._silent(set(of_subtasks)), *own])
 
     async def _silent(self, answered: set[AttemptId]) -> list[common_pb2.ThreadInfo]:
-        """Subtasks of this machine that did not answer, each with all its threads in one text, the innermost frame first."""
+        """Returns the threads of subtasks on this machine that did not answer, each process as one text, innermost frame first."""
         found = []
         for attempt, pid in ((a, p) for of_slot in self._executor.local_pids().values() for a, p in of_slot.items()):
             if attempt not in answered and (text := await self._files.submit(lambda: self._stacks(attempt, pid))):  # noqa: B023

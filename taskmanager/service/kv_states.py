@@ -1,4 +1,4 @@
-"""State of the subtasks here that clients may ask for (Flink: ``KvStateRegistry.java``, ``KvStateServerHandler.java``).
+"""The queryable state server of this TaskManager (Flink: ``KvStateRegistry.java``, ``KvStateServerHandler.java``).
 
     subtask ──register──▶ KvStateServer ──RegisterKvState──▶ JobManager, and again to each JobManager that takes this TaskManager
     client ──GetKvState──▶ limits ──QueryState──▶ subtask, between two slices ──StateQueried──▶ client
@@ -34,21 +34,21 @@ from tidegate.wire.convert import attempt_from_text, error_to_pb
 _log = logging.getLogger(__name__)
 
 MAX_WAIT_MS = 10_000
-"""Flink's default of ``pekko.ask.timeout``: a subtask that does not answer for so long is busy in user code."""
+"""Most milliseconds to wait for a subtask's answer: Flink's default of ``pekko.ask.timeout``."""
 _KEYS_MAX_BYTES = 16 << 20
-"""Chosen: a client asks for 1,000 keys at once."""
+"""The longest request and answer. Chosen: a client asks for 1,000 keys at once."""
 _LIMITS = RequestLimits(_KEYS_MAX_BYTES, {"GetKvState": _KEYS_MAX_BYTES})
 
 
 class Served(Protocol):
-    """The task executor, as this service sees it."""
+    """The methods of the task executor that this service uses."""
 
     def streams(self) -> Mapping[AttemptId, Stream]: ...
     def task_name(self, attempt: AttemptId) -> str: ...
 
 
 class KvStateServer(TaskManagerKvStateServicer):
-    """Belongs to the loop's thread. ``address``: of the server, as clients dial it; empty: there is none."""
+    """Registers queryable states and serves clients. Belongs to the loop's thread. ``address``: of the server, for clients; empty: there is none."""
 
     def __init__(
         self, executor: Served, job_manager: JobManagerConnection, limits: LookupLimits, address: str = ""
@@ -65,7 +65,7 @@ class KvStateServer(TaskManagerKvStateServicer):
     # ---- what subtasks say -------------------------------------------------------------------------------------------
 
     async def register(self, attempt: AttemptId, info: common_pb2.KvStateInfo) -> None:
-        """Raises ``InvalidJob`` when another operator of the job has a state of that name. A JobManager that is away hears of it later."""
+        """Registers a state. Raises ``InvalidJob`` when another operator of the job has a state of that name. A JobManager that is away is informed later."""
         if not self.address:
             _log.info("state '%s' of %s is not served: queryable-state.enable is false", info.name, info.operator)
             return
@@ -84,7 +84,7 @@ class KvStateServer(TaskManagerKvStateServicer):
             answer.set_result(queried.answer)
 
     def lost(self, attempt: AttemptId) -> None:
-        """Its stream broke."""
+        """Forgets the states of an attempt whose stream broke, and fails its open queries."""
         self._registered.pop(attempt, None)
         for of_attempt, answer in self._open.values():
             if of_attempt == attempt and not answer.done():
@@ -140,7 +140,7 @@ async def start_kv_states(
     host: str,
     services: Services,
 ) -> KvStateServer:
-    """With a server, where ``queryable-state.enable`` is true. Raises ``ExternalError`` when none of its ports can be had."""
+    """Makes the registry, with a server if ``queryable-state.enable`` is true. Raises ``ExternalError`` when none of its ports is available."""
     limits = LookupLimits(configuration.get(QueryableStateOptions.MAX_RATE))
     states = KvStateServer(executor, job_manager, limits)
     if not configuration.get(QueryableStateOptions.ENABLE):

@@ -1,4 +1,4 @@
-"""Registration as a service: goes on in the background, ends the process when it cannot, hangs up and stops the tasks at the end."""
+"""Registration as a service: it runs in the background, ends the process when it fails, and disconnects and stops the tasks at the end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidegate.taskmanager.service.task_executor import TaskExecutor
 
 
 def _registration_times(configuration: Configuration) -> RegistrationTimes:
-    """What the configuration says of it."""
+    """Returns the configured times of registration."""
     return RegistrationTimes(
         initial_timeout_ms=configuration.get(ClusterOptions.REGISTRATION_INITIAL_TIMEOUT),
         max_timeout_ms=configuration.get(ClusterOptions.REGISTRATION_MAX_TIMEOUT),
@@ -26,7 +26,7 @@ def _registration_times(configuration: Configuration) -> RegistrationTimes:
 
 
 def connection_to_leader(configuration: Configuration) -> JobManagerConnection:
-    """Builds the connection to the leader; it is opened by ``keep_registered``. Raises ``ConfigurationError``."""
+    """Makes the connection to the leader, which ``keep_registered`` opens. Raises ``ConfigurationError``."""
     retrieval = make_leader_retrieval(configuration, job_manager_address)
     return JobManagerConnection(retrieval, _registration_times(configuration), transport_of(configuration))
 
@@ -37,7 +37,7 @@ def keep_registered(
     identity: Identity,
     on_fatal: Callable[[BaseException], None],
 ) -> Callable[[], Awaitable[None]]:
-    """Begin; returns how to stop: the JobManager sees it at once, the tasks are given a moment."""
+    """Begins to register. Returns a function that disconnects, which the JobManager sees at once, and stops the tasks."""
     executor.introduce(identity)
     task = asyncio.create_task(job_manager.run(executor), name="registration")
 

@@ -1,4 +1,4 @@
-"""What the JobManager calls (``proto/tidegate/pb/taskmanager.proto``): each request becomes an event, its refusal the answer."""
+"""The gRPC service that the JobManager calls (``proto/tidegate/pb/taskmanager.proto``): each request becomes an event, its refusal the answer."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _log = logging.getLogger(__name__)
 _Kind = tv.CheckpointMailKind
 _Mail = tuple[bytes, tv.CheckpointMail]
 MakeMail = Callable[[str], _Mail]
-"""From the id of an attempt to what its subtask is sent, and what that says of a checkpoint."""
+"""Returns, for the id of an attempt, the mail for its subtask and what that says of a checkpoint."""
 NewToken = Callable[[], str]
 
 
 class TaskManagerService(taskmanager_pb2_grpc.TaskManagerServicer):
-    """Runs on the loop's thread; no call waits for anything."""
+    """Implements the service, on the loop's thread. No call waits."""
 
     def __init__(self, executor: TaskExecutor, new_token: NewToken, signing: SigningNow | None = None) -> None:
-        """``signing``: without whose signatures no program is run."""
+        """``signing``: if set, only programs with its signatures are run."""
         self._executor = executor
         self._new_token = new_token
         self._signing = signing
@@ -70,14 +70,14 @@ class TaskManagerService(taskmanager_pb2_grpc.TaskManagerServicer):
         return ack_of(self._executor.request(tv.TaskSubmitted(task, self._new_token())))
 
     def _checked(self, deployment: bytes) -> tv.SubmittedTask:
-        """Raises ``CorruptFrame``, ``InternalError``, and ``NotSigned`` before anything that the task names is fetched or opened."""
+        """Reads a deployment. Raises ``CorruptFrame``, ``InternalError``, and ``NotSigned`` before anything that the task names is fetched or opened."""
         message = frames.parse(common_pb2.TaskDeployment, deployment)
         if self._signing is not None:
             self._signing().check_vertex(message.signature, _signed_vertex(message))
         return _submitted(message, deployment)
 
     def sees(self, task: tv.SubmittedTask) -> None:
-        """Called with each task before it is begun."""
+        """Called with each task before it is started."""
 
     async def CancelTask(self, request: taskmanager_pb2.CancelTaskRequest, context: object) -> common_pb2.Ack:
         try:
@@ -166,7 +166,7 @@ class TaskManagerService(taskmanager_pb2_grpc.TaskManagerServicer):
 
 
 def _signed_vertex(message: common_pb2.TaskDeployment) -> SignedVertex:
-    """Raises ``InternalError`` for an attempt that is none."""
+    """Returns the part of a deployment that is signed. Raises ``InternalError`` for an invalid attempt id."""
     attempt = attempt_from_text(message.attempt)
     return SignedVertex(
         attempt.job_id,
@@ -179,7 +179,7 @@ def _signed_vertex(message: common_pb2.TaskDeployment) -> SignedVertex:
 
 
 def _submitted(message: common_pb2.TaskDeployment, deployment: bytes) -> tv.SubmittedTask:
-    """Reads what concerns the TaskManager, and frames the rest for the subtask. Raises ``InternalError``."""
+    """Reads the part of a deployment that the TaskManager needs, and frames the rest for the subtask. Raises ``InternalError``."""
     SECRETS.learn(message.configuration)
     deploy = subtask_pb2.ToSubtask.Deploy(deployment=deployment)
     return tv.SubmittedTask(

@@ -43,28 +43,28 @@ _log = logging.getLogger(__name__)
 
 BACKLOG = 4096
 HELLO_TIMEOUT_S = 10.0
-"""Chosen, not measured: a process that connects and says nothing for so long is no subtask."""
+"""Seconds within which a process that connects must send its hello. Chosen, not measured."""
 
 Print = Callable[[str, str, bool], None]
-"""``(task name, whole lines, is standard error)``; runs in a thread of its own and may block."""
+"""Prints output of a subtask: ``(task name, whole lines, is standard error)``. Runs in a thread of its own and may block."""
 
 
 class KvStatePort(Protocol):
-    """State of subtasks that clients may ask for (``tidegate.taskmanager.service.kv_states``)."""
+    """The registry of queryable state that a control stream uses (``tidegate.taskmanager.service.kv_states``)."""
 
     async def register(self, attempt: AttemptId, info: common_pb2.KvStateInfo) -> None: ...
 
     def answered(self, queried: subtask_pb2.FromSubtask.StateQueried) -> None: ...
 
     def lost(self, attempt: AttemptId) -> None:
-        """Its stream broke."""
+        """Forgets an attempt whose stream broke."""
 
 
 Align = Callable[[common_pb2.AlignWatermarkRequest], Awaitable[common_pb2.AlignWatermarkResponse]]
 
 
 class SubtaskControl:
-    """Serves every connection (``serve``) for as long as the subtask's process lives."""
+    """Serves the control streams of subtasks, each (``serve``) for as long as the subtask's process lives."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class SubtaskControl:
         align: Align | None = None,
         kv_states: KvStatePort | None = None,
     ) -> None:
-        """``align``: passes the watermark of a source on to the JobManager. ``kv_states``: what clients may ask for."""
+        """``align``: reports the watermark of a source to the JobManager. ``kv_states``: the registry of queryable state."""
         self._kv_states = kv_states
         self._executor = executor
         self._align = align
@@ -101,7 +101,7 @@ class SubtaskControl:
             stream.close()
 
     async def _admit(self, reader: asyncio.StreamReader, stream: SubtaskStream) -> AttemptId | None:
-        """The attempt that said hello; ``None`` when it was refused."""
+        """Returns the attempt that sent its hello; ``None`` when it was refused."""
         try:
             async with asyncio.timeout(HELLO_TIMEOUT_S):
                 first = await _receive(reader, frames.HELLO_MAX_BYTES)
@@ -209,9 +209,11 @@ class SubtaskControl:
 async def listen_for_subtasks(
     control: SubtaskControl, listen: str, advertised: str, tls: Reloaded[Material] | None = None
 ) -> tuple[asyncio.Server, str]:
-    """Returns the running listener and the address that subtasks dial. ``listen``: ``unix:/path``, or ``host:port`` (0: a free one), which
-    is then dialed at the host ``advertised``, by TLS with a certificate at both ends where ``tls`` is given. Raises ``ExternalError`` when the port cannot be
-    had."""
+    """Starts the listener for the control streams of subtasks; returns it with the address that subtasks dial.
+
+    ``listen``: ``unix:/path``, or ``host:port`` (port 0: a free one), which subtasks dial at the host ``advertised``; with TLS and certificates at both ends
+    if ``tls`` is given. Raises ``ExternalError`` when the port is not available.
+    """
     if listen.startswith(UNIX):
         return await asyncio.start_unix_server(control.serve, listen.removeprefix(UNIX), backlog=BACKLOG), listen
     host, _, port = listen.rpartition(":")
@@ -234,7 +236,7 @@ async def listen_for_subtasks(
 async def _serve_believed(
     control: SubtaskControl, tls: Reloaded[Material], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    """Serves a peer whose certificate is one of those that are pinned, where any are."""
+    """Serves a TLS peer after checking its certificate against the pinned fingerprints, if any; closes the connection of a peer that fails the check."""
     try:
         check_pins(writer.get_extra_info("ssl_object").getpeercert(binary_form=True), tls.get().pins)
     except OSError as error:
@@ -245,7 +247,7 @@ async def _serve_believed(
 
 
 async def _receive(reader: asyncio.StreamReader, max_bytes: int = frames.MESSAGE_MAX_BYTES) -> subtask_pb2.FromSubtask:
-    """The next message. Raises ``EOFError`` at the end, ``OSError``, ``CorruptFrame``."""
+    """Returns the next message. Raises ``EOFError`` at the end, ``OSError``, ``CorruptFrame``."""
     length = frames.payload_bytes(await reader.readexactly(frames.HEADER_BYTES), max_bytes)
     return frames.parse(subtask_pb2.FromSubtask, await reader.readexactly(length))
 

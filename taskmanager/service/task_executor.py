@@ -1,4 +1,4 @@
-"""Carries out what the TaskManager's machine commands: Spark jobs, control streams, timers, and calls to the JobManager.
+"""Carries out the commands of the TaskManager's state machine: Spark jobs, control streams, timers, and calls to the JobManager.
 
     gRPC (JobManager) ──request──▶ ┌─────────┐ ──commands──▶ SparkDeployer · control streams · JobManagerClient
     control streams ────event────▶ │ machine │
@@ -49,16 +49,16 @@ _log = logging.getLogger(__name__)
 
 
 STARTS_OF_EACH_PROCESSOR = 2
-"""While one forks and connects, Spark brings the next."""
+"""Subtasks that start at the same time for each processor: while one process is forked and connects, Spark prepares the next."""
 STARTS_OF_EXECUTORS = 32
-"""Chosen, not measured: each runs on a core of its own, and Spark brings all of them by one thread."""
+"""Subtasks that start at the same time in executors. Chosen, not measured: each runs on a core of its own, and Spark starts all of them from one thread."""
 
 Tell = Callable[[str, Message], None]
-"""``(method, request)``: to the JobManager, in order, when there is a session."""
+"""Sends ``(method, request)`` to the JobManager, in order, when there is a session."""
 
 
 def make_machine(configuration: Configuration) -> TaskManagerMachine:
-    """The machine with the sizes and times of the configuration."""
+    """Makes the state machine with the sizes and times of the configuration."""
     has_executors = not is_embedded(configuration.get(SparkOptions.MASTER))
     limits = TaskLimits(
         start_timeout_ms=configuration.get(RuntimeOptions.SUBTASK_START_TIMEOUT),
@@ -75,7 +75,9 @@ def make_machine(configuration: Configuration) -> TaskManagerMachine:
 
 
 class TaskExecutor:
-    """Implements ``tidegate.taskmanager.service.jobmanager.connection.Resident``. ``on_fatal`` ends the process."""
+    """Drives the state machine of the TaskManager. Implements ``tidegate.taskmanager.service.jobmanager.connection.Resident``. ``on_fatal``: ends
+    the process.
+    """
 
     def __init__(
         self,
@@ -93,14 +95,14 @@ class TaskExecutor:
             machine, self._execute, on_fatal, journal=_log
         )
         self._spoken_to: Generation | None = None
-        """The JobManager that was found last: reports are for it, also while it is lost."""
+        """The JobManager that was found last. Reports are for it, also while it is lost."""
         self._is_found = False
         self._streams: dict[AttemptId, SubtaskStream] = {}
         self._opening: SubtaskStream | None = None
         self._refusal: ErrorInfo | None = None
         self.measures = PendingMetrics()
         self.leaving: frozenset[AttemptId] = frozenset()
-        """Attempts whose executors are going to be taken away."""
+        """Attempts on executors that Spark is about to take away."""
         self.dumps, self.samples = ThreadDumps(), StackSamples()
         self._names: dict[AttemptId, str] = {}
         self._gathering = AckBatcher(self._send_acknowledgements, asyncio.get_running_loop().call_later)
@@ -108,7 +110,7 @@ class TaskExecutor:
         self._is_empty.set()
 
     def introduce(self, identity: Identity) -> None:
-        """Who this is; before it registers."""
+        """Sets the identity of this TaskManager, before it registers."""
         self._identity = identity
 
     @property
@@ -119,13 +121,13 @@ class TaskExecutor:
     # ---- what comes in -----------------------------------------------------------------------------------------------
 
     def request(self, event: TaskManagerEvent) -> ErrorInfo | None:
-        """Handle a request of the JobManager; the error to answer with."""
+        """Handles a request of the JobManager. Returns the error to answer with; ``None`` if it succeeded."""
         self._refusal = None
         self._driver.post(event)
         return self._refusal
 
     def open_stream(self, event: tv.StreamOpened, stream: SubtaskStream) -> ErrorInfo | None:
-        """A subtask said hello; the refusal, if it is refused. If not, the stream is its own now."""
+        """Handles the hello of a subtask. Returns why it is refused; ``None``: the stream is the subtask's now."""
         self._refusal, self._opening = None, stream
         self._driver.post(event)
         self._opening = None
@@ -135,22 +137,22 @@ class TaskExecutor:
         self._driver.post(event)
 
     def measured(self) -> Iterator[tuple[tv.SubmittedTask, Readings]]:
-        """Yields the tasks here that have reported their counters."""
+        """Yields the tasks that have reported metrics, with these."""
         for attempt, readings in self.measures.tasks():
             task = self._machine.tasks.task(attempt)
             if task is not None:
                 yield task.submitted, readings
 
     def streams(self) -> Mapping[AttemptId, SubtaskStream]:
-        """Control streams that are open."""
+        """Returns the open control streams."""
         return dict(self._streams)
 
     def task_name(self, attempt: AttemptId) -> str:
-        """As logs show it; the id for one that is not here."""
+        """Returns the name of an attempt in logs; its id if it is not here."""
         return self._names.get(attempt, str(attempt))
 
     def local_pids(self) -> Mapping[AllocationId, Mapping[AttemptId, int]]:
-        """Processes of this machine that are attached, by slot."""
+        """Returns the pids of connected subtasks on this machine, by slot."""
         found: dict[AllocationId, dict[AttemptId, int]] = {}
         for attempt in self._streams:
             task = self._machine.tasks.task(attempt)
@@ -191,7 +193,7 @@ class TaskExecutor:
         )
 
     def on_found(self, generation: Generation, loss_grace_ms: int, reconnect_ms: int = 0) -> ErrorInfo | None:
-        """Returns why it is not obeyed: a later one was found before."""
+        """Takes a JobManager that was found. Returns why it is not accepted, since a later one was found before; ``None`` if it is."""
         spoken_to, self._spoken_to = self._spoken_to, generation
         self._is_found = True
         refusal = self.request(slots.JobManagerFound(generation, loss_grace_ms, reconnect_ms))
@@ -207,7 +209,7 @@ class TaskExecutor:
             _log.info("%s; %d subtasks go on without it", reason, len(self._machine.tasks))
 
     def stop_tasks(self, reason: str) -> None:
-        """Stops everything that runs here, without a grace."""
+        """Stops all tasks, without a grace."""
         self.on_lost(reason, is_over=True)
         self._driver.post(slots.LossGraceOver())
 
@@ -220,7 +222,7 @@ class TaskExecutor:
             await self._is_empty.wait()
 
     async def wait_empty(self) -> None:
-        """Until no task is left here."""
+        """Waits until there are no tasks."""
         await self._is_empty.wait()
 
     def on_rejected(self, attempt: str) -> None:
@@ -358,7 +360,7 @@ class TaskExecutor:
                 self._tell_now("EndOfData", jobmanager_pb2.EndOfDataRequest(generation=generation, attempt=text))
 
     def _running_of(self, job_id: JobId) -> Iterator[AttemptId]:
-        """Subtasks here that take part in the job's checkpoints."""
+        """Yields the attempts here that take part in the job's checkpoints."""
         for attempt in self._streams:
             if attempt.job_id == job_id:
                 task = self._machine.tasks.task(attempt)
@@ -366,7 +368,7 @@ class TaskExecutor:
                     yield attempt
 
     def _send_acknowledgements(self, together: list[common_pb2.Acknowledgement]) -> None:
-        """One by one: how many make a message is the outbox's to say."""
+        """Sends acknowledgements one by one; the outbox combines them to messages."""
         for one in together:
             request = jobmanager_pb2.AcknowledgeCheckpointRequest(
                 generation=self._spoken_to or "", acknowledgements=[one]
@@ -374,12 +376,12 @@ class TaskExecutor:
             self._tell(ACKNOWLEDGE, request)
 
     def _tell_now(self, method: str, request: Message) -> None:
-        """Behind the acknowledgements that are kept: nothing overtakes them."""
+        """Sends a message after the kept acknowledgements, which it must not overtake."""
         self._gathering.release()
         self._tell(method, request)
 
     def _forget_figures(self) -> None:
-        """The next JobManager gets those of the attempts that are reported to it, and no others."""
+        """Forgets metrics except those of the attempts that are reported to the next JobManager."""
         self.measures.keep_only({report.attempt for report in self._machine.reports()})
 
     def _remove(self, command: tv.RemoveTask) -> None:
@@ -429,4 +431,4 @@ ACTIONS: dict[type[TaskManagerCommand], Callable[[TaskExecutor, Any], None]] = {
     tv.Forward: TaskExecutor._forward,
     tv.RemoveTask: TaskExecutor._remove,
 }
-"""What is done for each command of the machine."""
+"""The method that carries out each command of the state machine."""

@@ -1,4 +1,4 @@
-"""What a TaskManager looks at from time to time: its JVM, the executors of its cluster, and the memory of its slots."""
+"""Periodic checks of a TaskManager: its JVM, the executors of its cluster, and the memory of its slots."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _log = logging.getLogger(__name__)
 
 JVM_INTERVAL_S = CALM_S
 EXECUTORS_INTERVAL_S = 1.0
-"""Chosen, not measured: machines that are taken away say so half a minute before, or more."""
+"""Seconds between two checks of the executors. Chosen, not measured: machines that are taken away announce it half a minute before, or more."""
 OnFatal = Callable[[BaseException], None]
 
 
 def end_process(shutdown: Shutdown, error: BaseException) -> None:
-    """What ``on_fatal`` does: log the error, and end the process with exit code 1."""
+    """Logs a fatal error, and ends the process with exit code 1."""
     _log.error("fatal: %s", error)
     shutdown.ask(str(error), 1)
 
@@ -38,7 +38,7 @@ def watch(
     memory: SlotMemory,
     on_fatal: OnFatal,
 ) -> Callable[[], None]:
-    """Begin to look; returns how to stop. On a Spark cluster subtasks look at their machines themselves."""
+    """Begins the checks. Returns a function that stops them. On a Spark cluster subtasks check their machines themselves."""
     tasks = [
         asyncio.create_task(watch_executors(session, subtasks, executor), name="watch executors"),
         asyncio.create_task(watch_jvm(session, on_fatal), name="watch jvm"),
@@ -56,7 +56,7 @@ def watch(
 
 
 async def watch_jvm(session: Session, on_fatal: OnFatal) -> None:
-    """Without its JVM a TaskManager can run nothing: it ends, and the JobManager sees that at once."""
+    """Ends the TaskManager when its JVM has ended, which the JobManager sees at once."""
     while True:
         await asyncio.sleep(JVM_INTERVAL_S)
         if not session.is_alive():
@@ -65,7 +65,7 @@ async def watch_jvm(session: Session, on_fatal: OnFatal) -> None:
 
 
 async def watch_executors(session: Session, subtasks: SparkSubtasks, executor: TaskExecutor) -> None:
-    """What runs on an executor that Spark takes away has to leave it. Returns at once where Spark is embedded."""
+    """Updates the attempts on executors that Spark takes away, which have to leave them. Returns at once where Spark is embedded."""
     while not session.is_embedded and session.is_alive():
         await asyncio.sleep(EXECUTORS_INTERVAL_S)
         try:
@@ -75,7 +75,7 @@ async def watch_executors(session: Session, subtasks: SparkSubtasks, executor: T
 
 
 async def watch_memory(subtasks: SparkSubtasks, executor: TaskExecutor, bound_bytes: int) -> None:
-    """Fail what needs more than its slot has: by its group, or else its share of the TaskManager, where that is bounded."""
+    """Fails subtasks that need more memory than their slot has: that of its slot sharing group, or its share of the TaskManager, where it is bounded."""
     while True:
         await asyncio.sleep(CALM_S)
         if not (bound_bytes or subtasks.bounds):
@@ -86,7 +86,7 @@ async def watch_memory(subtasks: SparkSubtasks, executor: TaskExecutor, bound_by
 
 
 async def watch_machine(machine: MachineMemory, executor: TaskExecutor) -> None:
-    """Fail the largest subtask before the kernel has to end something for want of memory."""
+    """Fails the largest subtask before the kernel has to end a process for want of memory."""
     while True:
         await asyncio.sleep(machine.interval_s)
         attempts = {pid: attempt for tasks in executor.local_pids().values() for attempt, pid in tasks.items()}

@@ -1,1 +1,1 @@
-"""TaskManagers that are executors of one Spark application: one for each, all in this process."""
+"""TaskManagers on the executors of one Spark application: one for each executor, all in this process."""

@@ -1,4 +1,4 @@
-"""Executors of a Spark cluster on demand: the JobManager declares which workers it wants, and each gets an executor.
+"""Provides executors of a Spark cluster on demand: the JobManager declares the workers that it wants, and each gets an executor.
 
 JobManager ──DeclareWorkers──▶ ┌──────────────┐ ──RequestTotal, KillExecutor──▶ Spark
 what Spark has, every LOOK_S ─▶ │ ExecutorPool │
@@ -43,13 +43,15 @@ from tidegate.taskmanager.spark.session import Session
 
 _log = logging.getLogger("taskmanager")
 LOOK_S = 0.25
-"""Chosen, not measured: small beside the second in which an executor starts."""
+"""Seconds between two looks at Spark's executors. Chosen, not measured: short compared with the second in which an executor starts."""
 _INSTANCES = "spark.executor.instances"
 
 
 class ExecutorHost(taskmanager_pb2_grpc.ExecutorHostServicer):
-    """Ends the process when no JobManager asks for ``taskmanager.registration.timeout``. Belongs to the loop's thread;
-    calls of Spark are made in a thread of their own, one after the other."""
+    """The gRPC service for declared workers. It ends the process when no JobManager calls for ``taskmanager.registration.timeout``.
+
+    It belongs to the loop's thread; calls of Spark are made in a thread of their own, one after the other.
+    """
 
     def __init__(
         self,
@@ -82,7 +84,7 @@ class ExecutorHost(taskmanager_pb2_grpc.ExecutorHostServicer):
         )
 
     async def close(self) -> None:
-        """Stop all TaskManagers here. Their executors end with the Spark context."""
+        """Stops all TaskManagers of this process. Their executors end with the Spark context."""
         self._looking.cancel()
         for member in self._members.values():
             member.close("this process is shutting down")
@@ -150,7 +152,7 @@ async def start_executor_host(
     spark: SparkService,
     fatal: Callable[[BaseException], None],
 ) -> None:
-    """Serves until ``services`` stop it. Raises ``TidegateError``."""
+    """Starts the service, which runs until ``services`` stop it. Raises ``TidegateError``."""
     if _INSTANCES in configuration.spark_properties():
         raise ConfigurationError(
             f"bad configuration: {_INSTANCES} has no meaning where executors come when jobs need slots "
@@ -187,7 +189,7 @@ def _cancel(task: asyncio.Task[None]) -> None:
 
 
 def _write(file: Path, address: str) -> None:
-    """At once or not at all, since it is waited for. Raises ``ExternalError``."""
+    """Writes the address to a file atomically, since another process waits for the file. Raises ``ExternalError``."""
     try:
         new = file.with_suffix(".new")
         new.write_text(address, encoding="ascii")

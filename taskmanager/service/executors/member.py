@@ -1,4 +1,4 @@
-"""One TaskManager whose subtasks run on one executor."""
+"""One TaskManager whose subtasks run on one Spark executor."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OnEnd = Callable[[TaskManagerId, str], None]
 
 
 class OneExecutor:
-    """Implements ``Host``."""
+    """Implements ``Host`` by one executor of a Spark session."""
 
     def __init__(self, session: Session, executor: SparkExecutor, ports: range, pool: Pool) -> None:
         self._session = session.placed(executor.executor_id, executor.host, executor.cores)
@@ -38,15 +38,15 @@ class OneExecutor:
         return self._session
 
     async def check(self, control_address: str, tell: Callable[[str], None]) -> None:
-        """Its first task, which also starts its Python daemon."""
+        """Runs the executor's first task, which also starts its Python daemon."""
         await self._pool.submit(partial(check_executors, self._session, control_address, self.ports))
 
     def rehearse_soon(self) -> None:
-        """Never: the JVM is that of the others too, which have subtasks."""
+        """Does nothing, since the JVM is shared with TaskManagers that have subtasks."""
 
 
 class Member:
-    """Starts with the constructor. ``on_end`` is called once, when it is over, with what ended it."""
+    """A TaskManager on an executor, which starts with the constructor. ``on_end``: called once when it has ended, with the reason."""
 
     def __init__(
         self,
@@ -67,12 +67,12 @@ class Member:
         _log.info("%s is on executor %s at %s", worker_id, executor.executor_id, executor.host)
 
     def close(self, reason: str) -> None:
-        """Stop it soon."""
+        """Asks the TaskManager to stop."""
         if not self._ending.done():
             self._ending.set_result(reason)
 
     async def closed(self) -> None:
-        """Until it is over."""
+        """Waits until the TaskManager has ended."""
         await asyncio.wait([self._running])
 
     async def _run(self, on_end: OnEnd) -> None:

@@ -1,1 +1,1 @@
-"""The TaskManager's side of the JobManager: registration, heartbeats, and all that it reports."""
+"""The TaskManager's connection to the JobManager: registration, heartbeats, and reports."""

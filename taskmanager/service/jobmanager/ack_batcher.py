@@ -1,4 +1,4 @@
-"""Acknowledgements wait a moment for those of their neighbours, so that a TaskManager sends one message for each checkpoint.
+"""Batches the acknowledgements of one TaskManager, so that it sends one message for each checkpoint.
 
     keep ─▶ kept ──all of the job here acknowledged · HOLD_S after the first of them · another message follows──▶ send
 
@@ -16,7 +16,7 @@ from tidegate.model.ids import AttemptId, JobId
 from tidegate.pb.common_pb2 import Acknowledgement
 
 HOLD_S = 0.025
-"""About what a checkpoint without much state takes. Where a subtask needs longer, the others have nothing to hurry for."""
+"""Seconds for which an acknowledgement waits for others: about what a checkpoint without much state takes."""
 
 
 class DelayedCall(Protocol):
@@ -24,8 +24,7 @@ class DelayedCall(Protocol):
 
 
 class AckBatcher:
-    """Gathers the acknowledgements of one TaskManager, on its loop's thread. ``send``: sends in order, before any later
-    message. ``call_later``: the loop's."""
+    """Gathers the acknowledgements of one TaskManager, on its loop's thread. ``send``: sends in order, before any later message. ``call_later``: the loop's."""
 
     def __init__(
         self,
@@ -42,7 +41,9 @@ class AckBatcher:
         """The newest checkpoint of each job, and the attempts that have not acknowledged it yet."""
 
     def keep(self, attempt: AttemptId, one: Acknowledgement, here: Callable[[], Iterable[AttemptId]]) -> None:
-        """``here``: the subtasks of its job that run in this TaskManager; asked once for each checkpoint."""
+        """Keeps an acknowledgement until the others of its checkpoint are there. ``here``: returns the subtasks of its job in this TaskManager; called once for
+        each checkpoint.
+        """
         newest, missing = self._missing.get(attempt.job_id, (0, set()))
         if one.checkpoint_id > newest:
             newest, missing = self._missing[attempt.job_id] = (one.checkpoint_id, set(here()))
@@ -55,7 +56,7 @@ class AckBatcher:
             self._timer = self._call_later(HOLD_S, self.release)
 
     def release(self) -> None:
-        """Sends what is kept; each acknowledgement carries for how long it waited."""
+        """Sends the kept acknowledgements; each carries how long it waited."""
         kept = self._take()
         now_s = self._clock_s()
         for since_s, one in kept:
@@ -64,11 +65,11 @@ class AckBatcher:
             self._send([one for _, one in kept])
 
     def drop(self) -> None:
-        """The session is over: what is kept is for nobody."""
+        """Drops the kept acknowledgements, since the session has ended."""
         self._take()
 
     def forget(self, attempt: AttemptId, *, is_last: bool) -> None:
-        """Forgets an attempt that is gone. ``is_last``: nothing of its job is left here."""
+        """Forgets an attempt that is gone. ``is_last``: no other attempt of its job is here."""
         if is_last:
             self._missing.pop(attempt.job_id, None)
         elif attempt.job_id in self._missing:

@@ -1,4 +1,4 @@
-"""The TaskManager's side of the JobManager: registers, keeps the heartbeat stream, and sends messages in order.
+"""The TaskManager's connection to the JobManager: registers, keeps the heartbeat stream, and sends messages in order.
 
     register ──refused──▶ wait ──┐        ┌── outbox: one call after the other, again until answered
        ▲                         │        │
@@ -42,29 +42,29 @@ from tidegate.wire.convert import error_from_pb
 _log = logging.getLogger(__name__)
 
 METRICS_INTERVAL_S = 1.0
-"""Chosen, not measured: pages show figures that are this old at most."""
+"""Most seconds between two heartbeats, which carry metrics. Chosen, not measured: metrics on pages are at most this old."""
 ALIGN_TIMEOUT_S = 5.0
-"""Chosen, not measured: the source goes on with the limit that it had."""
+"""Seconds for the answer to a watermark's report; after that the source keeps its limit. Chosen, not measured."""
 RETRY_FIRST_S = 0.05
-"""Chosen, not measured; the pause doubles up to the one below."""
+"""Seconds before the first retry of a call; the pause doubles up to ``RETRY_LAST_S``. Chosen, not measured."""
 RETRY_LAST_S = 1.0
-"""Chosen, not measured: the longest of these pauses."""
+"""Most seconds between two retries. Chosen, not measured."""
 CLOSED = "it closed the connection"
-"""Why a session ended that the JobManager has ended itself."""
+"""Reason of a session's end if the JobManager has ended it itself."""
 GOODBYE_S = 1.0
-"""Chosen, not measured: a JobManager that does not answer for so long sees the connection close."""
+"""Seconds to wait for the JobManager's answer to the last heartbeat, before the connection is closed. Chosen, not measured."""
 BLOB_PATIENCE_S = 10.0
-"""Chosen, not measured: a JobManager that can be reached again is, after a few seconds."""
+"""Seconds for which fetching a blob is retried. Chosen, not measured: a JobManager that comes back does so within a few seconds."""
 HOLDING_PAUSE_MS = 500
-"""Between two tries to register while tasks wait for a JobManager: chosen, a few of them fit into the time that a new one waits."""
+"""Milliseconds between two attempts to register while tasks wait for a JobManager. Chosen: a new one waits for several of them."""
 
 Refusal = tuple[str, ErrorInfo]
-"""The attempt that it is about (empty: none), and why."""
+"""The attempt that was refused (empty: none), and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegistrationTimes:
-    """``cluster.registration.*`` and ``taskmanager.registration.timeout``, in milliseconds."""
+    """The settings ``cluster.registration.*`` and ``taskmanager.registration.timeout``, in milliseconds."""
 
     initial_timeout_ms: int = 100
     max_timeout_ms: int = 30_000
@@ -74,24 +74,24 @@ class RegistrationTimes:
 
 
 class Resident(Protocol):
-    """Who registers: the task executor, as this client sees it."""
+    """The part of the task executor that this connection uses to register and report."""
 
     def registration(self) -> jobmanager_pb2.RegisterTaskManagerRequest: ...
 
     def heartbeat(self, generation: Generation) -> jobmanager_pb2.TaskManagerHeartbeat: ...
 
     def on_found(self, generation: Generation, loss_grace_ms: int, reconnect_ms: int) -> ErrorInfo | None:
-        """Returns why it is not accepted."""
+        """Takes a JobManager that was found. Returns why it is not accepted; ``None`` if it is."""
 
     def on_lost(self, reason: str, *, is_over: bool) -> None:
-        """``is_over``: the JobManager has ended the session, or its process is gone. Again, once that is seen."""
+        """Takes the loss of the JobManager. ``is_over``: it has ended the session, or its process is gone; this may be called again once that is known."""
 
     @property
     def holds_tasks(self) -> bool:
-        """Some go on without a JobManager."""
+        """Whether tasks go on without a JobManager."""
 
     async def wait_ready(self) -> None:
-        """Until nothing here is being stopped because the JobManager was lost."""
+        """Waits until no task is being stopped because of the loss of the JobManager."""
 
     def on_rejected(self, attempt: str) -> None: ...
 
@@ -102,8 +102,9 @@ _Heartbeats: TypeAlias = (
 
 
 class JobManagerConnection:
-    """``run`` goes on until it is cancelled, or raises: ``VersionMismatch``, or ``ExternalError`` when no JobManager
-    accepted this TaskManager for ``taskmanager.registration.timeout``."""
+    """The connection to the JobManager that leads. ``run`` goes on until it is cancelled, or raises: ``VersionMismatch``, or ``ExternalError`` when no
+    JobManager accepted this TaskManager for ``taskmanager.registration.timeout``.
+    """
 
     def __init__(self, retrieval: LeaderRetrieval, times: RegistrationTimes, transport: Transport = PLAIN) -> None:
         self._retrieval, self.transport = retrieval, transport
@@ -116,11 +117,11 @@ class JobManagerConnection:
         self._has_news = asyncio.Event()
         self._generation: Generation | None = None
         self._last_generation: Generation | None = None
-        """For which the outbox is: of the JobManager that leads, or is lost."""
+        """The generation to which the outbox belongs: of the JobManager that leads or is lost."""
         self.allows_faults = False
         """Whether the JobManager that leads was started with ``--allow-faults``."""
         self.on_accepted: Callable[[Generation], None] = lambda _: None
-        """Called when a JobManager has taken this TaskManager."""
+        """Called when a JobManager has accepted this TaskManager."""
 
     @property
     def generation(self) -> Generation | None:
@@ -141,11 +142,11 @@ class JobManagerConnection:
             resident.on_lost(reason, is_over=reason == CLOSED)
 
     async def _probe(self, resident: Resident) -> None:
-        """Whether the JobManager that was lost is gone, while it is looked for."""
+        """Waits until the lost JobManager's process is gone, while a JobManager is searched for, and reports that."""
         resident.on_lost(await until_refused(self._address, hello=self.transport.hello()), is_over=True)
 
     async def close(self) -> None:
-        """Hang up, for good: the JobManager sees it at once."""
+        """Closes the connection for good, which the JobManager sees at once."""
         await self._hang_up()
         await self._retrieval.close()
 
@@ -155,14 +156,13 @@ class JobManagerConnection:
             self._channel = self._stub_of_channel = None
 
     def tell(self, method: str, request: Message) -> None:
-        """Sends ``request`` after everything sent before. While the JobManager is lost it waits for it; dropped before the first one is
-        found."""
+        """Sends ``request`` after everything sent before. While the JobManager is lost it waits for it; before the first one is found it is dropped."""
         if self._last_generation is not None:
             self._outbox.put(method, request)
             self._has_news.set()
 
     async def fetch_blob(self, key: str) -> bytes:
-        """Asks again for ``BLOB_PATIENCE_S`` where the connection breaks. Raises the ``TidegateError`` behind a failure."""
+        """Fetches a blob, with retries for ``BLOB_PATIENCE_S`` if the connection breaks. Raises the ``TidegateError`` of a failure."""
         gives_up_at = time.monotonic() + BLOB_PATIENCE_S
         while True:
             channel = self._channel
@@ -179,11 +179,11 @@ class JobManagerConnection:
             await asyncio.sleep(RETRY_FIRST_S)
 
     async def align_watermark(self, request: common_pb2.AlignWatermarkRequest) -> common_pb2.AlignWatermarkResponse:
-        """Raises the ``TidegateError`` behind a failure."""
+        """Reports a watermark for alignment. Raises the ``TidegateError`` of a failure."""
         return await call(self._stub().AlignWatermark(request, timeout=ALIGN_TIMEOUT_S), self._peer)
 
     async def register_kv_state(self, request: jobmanager_pb2.RegisterKvStateRequest) -> ErrorInfo | None:
-        """Returns why it is refused. Raises ``Unreachable``."""
+        """Registers queryable state. Returns why it is refused; ``None`` if it is not. Raises ``Unreachable``."""
         request.generation = self._generation or ""
         answer = await call(self._stub().RegisterKvState(request, timeout=ALIGN_TIMEOUT_S), self._peer)
         return error_from_pb(answer.error) if answer.HasField("error") else None
@@ -245,7 +245,7 @@ class JobManagerConnection:
             self._address, self._peer = address, f"the JobManager at {address}"
 
     def _accept(self, answer: jobmanager_pb2.RegisterTaskManagerResponse, resident: Resident) -> ErrorInfo | None:
-        """From here on messages go to this JobManager; the refusal, if it is not to be obeyed."""
+        """Directs messages to the JobManager that accepted the registration. Returns why it must not be followed; ``None`` if it is."""
         kept, last = self._outbox, self._last_generation
         if answer.generation != last:
             self._outbox = JobManagerOutbox()
@@ -259,7 +259,7 @@ class JobManagerConnection:
         return refusal
 
     def _stub(self) -> jobmanager_pb2_grpc.JobManagerServiceAsyncStub:
-        """Made once for each connection: it makes an object for every method of the service, which takes longer than a call."""
+        """Returns the stub of the connection, made once, since making one takes longer than a call."""
         if self._channel is None or self._stub_of_channel is None:
             self._channel = open_channel(self._address, self.transport)
             self._stub_of_channel = jobmanager_pb2_grpc.JobManagerServiceStub(self._channel)
@@ -268,7 +268,7 @@ class JobManagerConnection:
     # ---- a session ---------------------------------------------------------------------------------------------------
 
     async def _live(self, answer: jobmanager_pb2.RegisterTaskManagerResponse, resident: Resident) -> str:
-        """Until the session ends; returns why."""
+        """Runs a session until it ends. Returns why it ended."""
         generation = Generation(answer.generation)
         _log.info("registered at %s, generation %s", self._peer, generation)
         stream = self._stub().Heartbeat()
@@ -304,7 +304,7 @@ class JobManagerConnection:
         interval_s: float,
         is_leaving: asyncio.Event,
     ) -> str:
-        """Until ``is_leaving``: that is said in the last one, so that the JobManager does not wait for this TaskManager to come back."""
+        """Sends heartbeats until ``is_leaving``. The last one says so, so that the JobManager does not wait for this TaskManager."""
         pause_s = min(interval_s or METRICS_INTERVAL_S, METRICS_INTERVAL_S)
         try:
             while not is_leaving.is_set():
@@ -321,7 +321,7 @@ class JobManagerConnection:
             return _reason(error)
 
     def _beat(self, beat: jobmanager_pb2.TaskManagerHeartbeat) -> jobmanager_pb2.TaskManagerHeartbeat:
-        """Heartbeats overtake reports: an attempt is there until the JobManager knows how it ended, or it would count as lost."""
+        """Adds attempts with unreported states to a heartbeat, which may overtake reports: the JobManager would take them for lost otherwise."""
         beat.attempts.extend(sorted(self._outbox.unreported().difference(beat.attempts)))
         return beat
 
@@ -351,7 +351,7 @@ class JobManagerConnection:
             await self._has_news.wait()
 
     async def _tell_once(self, method: str, request: Message) -> list[Refusal]:
-        """Repeat a call until it is answered; what was refused of it."""
+        """Repeats a call until it is answered. Returns the refusals."""
         pause_s = RETRY_FIRST_S
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Where the JobManager that leads is: asked before each try to register, and watched while registered (Flink: ``LeaderRetrievalService``)."""
+"""Finds the JobManager that leads: before each attempt to register, and watched while registered (Flink: ``LeaderRetrievalService``)."""
 
 from __future__ import annotations
 
@@ -15,27 +15,30 @@ from tidegate.model.errors import TidegateError, Unreachable
 from tidegate.model.options import HighAvailabilityOptions, HighAvailabilityType
 
 LOOK_S = 1.0
-"""Between two looks at who leads, while registered. A leader that ends breaks its connections, which is noticed at once; this is for one that hangs
-or is cut off, and whose successor had to wait for the end of its session, which takes longer."""
+"""Seconds between two checks of the leader while registered. A leader that ends breaks its connections, which is noticed at once; this is for one that hangs or
+is cut off, and whose successor had to wait for the end of its session, which takes longer.
+"""
 ANSWER_S = 20.0
-"""For one answer of the store: it connects first, for which ZooKeeper is given 15 s by default."""
+"""Seconds for one answer of the store: it connects first, for which ZooKeeper is given 15 s by default."""
 
 
 class LeaderRetrieval(Protocol):
     async def address(self) -> str:
-        """Returns ``host:port`` of the last known leader, which may have been deposed meanwhile. Raises ``TidegateError`` while there is no
-        leader, or it cannot be looked up."""
+        """Returns ``host:port`` of the last known leader, which may have been deposed meanwhile. Raises ``TidegateError`` while there is no leader, or it
+        cannot be looked up.
+        """
 
     async def moved(self, address: str) -> str:
-        """Returns where the leader is as soon as it is elsewhere than at ``address``."""
+        """Waits until the leader is elsewhere than at ``address``; returns its address."""
 
     async def close(self) -> None:
-        """Forgets what it is connected to."""
+        """Closes its connections."""
 
 
 class StandaloneLeaderRetrieval:
-    """The leader is always at ``jobmanager.rpc.address``: a JobManager that takes the lead has the ports of the one
-    before (Flink: ``StandaloneLeaderRetrievalService``)."""
+    """Returns the configured address as the leader's: a JobManager that takes over has the ports of the one before (Flink:
+    ``StandaloneLeaderRetrievalService``).
+    """
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -48,11 +51,11 @@ class StandaloneLeaderRetrieval:
         return await never
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing, as nothing is open."""
 
 
 class StoredLeaderRetrieval:
-    """The leader says in the cluster's store where it is. A store that does not answer keeps a thread, and nothing else: that ends with the process."""
+    """Reads the leader's address from the cluster's store. A store that does not answer blocks a thread only, which ends with the process."""
 
     def __init__(self, retrieval: Retrieval, look_s: float = LOOK_S) -> None:
         self._retrieval = retrieval
@@ -85,8 +88,10 @@ class StoredLeaderRetrieval:
 
 
 def make_leader_retrieval(configuration: Configuration, address: Callable[[Configuration], str]) -> LeaderRetrieval:
-    """As the configuration of high availability says; ``address`` is of a JobManager that has none, or that keeps its jobs on a disk that is not
-    this machine's. Raises ``ConfigurationError``."""
+    """Makes the retrieval that the high-availability configuration selects. Raises ``ConfigurationError``.
+
+    ``address``: returns the address of a JobManager without high availability, or of one that keeps its jobs on a disk that is not this machine's.
+    """
     kind = configuration.get(HighAvailabilityOptions.TYPE)
     if kind is HighAvailabilityType.NONE:
         return StandaloneLeaderRetrieval(address(configuration))

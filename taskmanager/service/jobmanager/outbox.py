@@ -1,4 +1,5 @@
-"""Messages that wait for the JobManager, in order. Consecutive acknowledgements leave as one message.
+"""Messages that wait to be sent to the JobManager, in order. Consecutive acknowledgements are sent as one message. Consecutive acknowledgements leave as one
+message.
 
     put ─▶ [ state, ack, ack, ack, decline, ack ] ─▶ take: state · (ack ack ack) · decline · ack
 
@@ -15,13 +16,13 @@ from google.protobuf.message import Message
 from tidegate.pb.jobmanager_pb2 import AcknowledgeCheckpointRequest, UpdateTaskStateRequest
 
 BATCH_MAX_BYTES = 8 << 20
-"""A message that has reached this takes no further acknowledgement: inline state is small, but there may be much of it."""
+"""Bytes from which a message takes no further acknowledgement. Inline state is small, but there may be much of it."""
 
 ACKNOWLEDGE = "AcknowledgeCheckpoint"
 
 
 class JobManagerOutbox:
-    """The outbox for one generation of the JobManager, whichever connection leads to it."""
+    """The messages for one generation of the JobManager, whichever connection leads to it."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[str, Message]] = deque()
@@ -42,17 +43,17 @@ class JobManagerOutbox:
         return method, request
 
     def answered(self) -> None:
-        """The last one that was taken."""
+        """Notes that the last call that was taken was answered."""
         self._on_its_way = None
 
     def take_back(self) -> None:
-        """The connection broke before an answer came: what was on its way is the next call again."""
+        """Puts the unanswered call back as the next one, since the connection broke."""
         if self._on_its_way is not None:
             self._waiting.appendleft(self._on_its_way)
             self._on_its_way = None
 
     def unreported(self) -> set[str]:
-        """Attempts with a state that the JobManager may not know."""
+        """Returns the attempts with a state that the JobManager may not know."""
         calls = [*self._waiting] if self._on_its_way is None else [self._on_its_way, *self._waiting]
         requests = [request for _, request in calls]
         return {request.attempt for request in requests if isinstance(request, UpdateTaskStateRequest)}

@@ -1,5 +1,6 @@
-"""The figures of a TaskManager for Prometheus: of the process, and of every task that is here (scopes ``taskmanager``,
-``taskmanager_job_task`` and ``taskmanager_job_task_operator``)."""
+"""The metrics of a TaskManager for Prometheus: of the process, and of every task on it (scopes ``taskmanager``, ``taskmanager_job_task`` and
+``taskmanager_job_task_operator``).
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ def task_manager_samples(executor: TaskExecutor) -> Iterator[Sample]:
 
 
 def samples_of(counters: TaskMetrics, span: ReadingSpan | None, labels: Mapping[str, str]) -> Iterator[Sample]:
-    """One subtask."""
+    """Yields the samples of one subtask."""
     for name, figure in named(counters, span).items():
         if not isinstance(figure, str) and not name.startswith(MAIL_LATENCY):
             yield Sample(_TASK, name, labels, figure)
@@ -37,7 +38,7 @@ def samples_of(counters: TaskMetrics, span: ReadingSpan | None, labels: Mapping[
 
 
 def _mail_latency(counters: TaskMetrics, labels: Mapping[str, str]) -> Iterator[Sample]:
-    """A histogram, as Flink's reporter writes one."""
+    """Yields the latency of mails as a histogram, as Flink's reporter writes one."""
     for quantile, part in _QUANTILES.items():
         if (figure := counters.figures.get(f"{MAIL_LATENCY}_{part}")) is not None:
             yield Sample(_TASK, MAIL_LATENCY, {**labels, "quantile": quantile}, figure)

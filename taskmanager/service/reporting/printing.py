@@ -1,4 +1,4 @@
-"""What subtasks print, on this process's own standard output and error: lines of user code with the task's name."""
+"""Writes what subtasks print to this process's standard output and error, with the task's name in front of each line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidegate.aio.rolling import Rolling, RollingOutput
 
 
 class Printer:
-    """Called from one thread: a file that is full rolls first."""
+    """Prints for subtasks; a file that is full is rolled first. Called from one thread."""
 
     def __init__(self, rolling: Rolling) -> None:
         self._output = RollingOutput(inspection.stdout_file(), rolling)
@@ -23,7 +23,7 @@ class Printer:
 
 
 def print_lines(task_name: str, text: str, is_error: bool) -> None:
-    """Write whole lines, as they are without a name. May block; called from a thread of its own."""
+    """Writes whole lines with the task's name in front; unchanged if the name is empty. May block, so it is called from a thread of its own."""
     stream = sys.stderr if is_error else sys.stdout
     try:
         stream.write("".join(f"[{task_name}] {line}\n" for line in text.splitlines()) if task_name else text)

@@ -1,5 +1,4 @@
-"""What this TaskManager has and uses: its own process, its JVM, and its subtasks' processes. Looked at every few seconds, in a
-thread, because a JVM that collects garbage answers late."""
+"""Measures this TaskManager's process, its JVM and its subtasks' processes every few seconds, in a thread, because a JVM that collects garbage answers late."""
 
 from __future__ import annotations
 
@@ -20,21 +19,20 @@ from tidegate.taskmanager.spark.session import Session
 from tidegate.wire.task_metrics import INPUT, OUTPUT
 
 INTERVAL_S = 5.0
-"""Chosen, not measured: half of Flink's default of ``heartbeat.interval``, which carries them on."""
+"""Seconds between two measurements. Chosen, not measured: half of Flink's default of ``heartbeat.interval``, which carries them on."""
 
 _SEGMENT_BYTES = 32 << 10
-"""Flink's default of ``taskmanager.memory.segment-size``: frames have the size that they have, and memory is counted in its unit."""
+"""Flink's default of ``taskmanager.memory.segment-size``, the unit in which network memory is reported. Frames have sizes of their own."""
 _NETWORK_TOTAL = "Status.Flink.Memory.Network.Total"
 
 
 def queued_bytes(figures: Mapping[str, float]) -> float:
-    """What waits in the channels of a subtask."""
+    """Returns the bytes that wait in the channels of a subtask."""
     return figures.get(f"{INPUT}.Buffers.inputQueueSize", 0.0) + figures.get(f"{OUTPUT}.Buffers.outputQueueSize", 0.0)
 
 
 def network_memory(total: float, used: float) -> dict[str, float]:
-    """Figures of the memory that channels may take, in bytes, in segments, and used of it in percent. ``total``: where it has no bound (0), it is what
-    is used."""
+    """Returns the metrics of network memory: bytes, segments, and the used percentage. ``total``: 0 if it has no bound; then it is what is used."""
     total = max(total, used)
     parts = {"Total": total, "Used": used, "Available": total - used}
     scope = "Status.Shuffle.Netty"
@@ -46,7 +44,7 @@ def network_memory(total: float, used: float) -> dict[str, float]:
 
 
 class ProcessMetrics:
-    """Tells the executor, which tells the JobManager with its next heartbeat."""
+    """Measures the process, and passes the metrics to the executor, whose next heartbeat reports them."""
 
     def __init__(self, session: Session, executor: TaskExecutor, memory: SlotMemory, slots: int, pool: Pool) -> None:
         self._session = session
@@ -60,7 +58,7 @@ class ProcessMetrics:
         self._collectors = JvmCollectors()
 
     def start(self) -> Callable[[], None]:
-        """Begin to look; returns how to stop."""
+        """Begins to measure. Returns a function that stops it."""
         task = asyncio.create_task(self._watch(), name="process metrics")
 
         def stop() -> None:

@@ -1,5 +1,4 @@
-"""The receivers of this TaskManager's figures: the JobManager with every heartbeat, and Prometheus as the configuration
-asks."""
+"""Starts the reporting of this TaskManager's metrics: to the JobManager with every heartbeat, and to Prometheus if configured."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from tidegate.taskmanager.spark.session import Session
 async def start_reporters(
     configuration: Configuration, executor: TaskExecutor, session: Session, memory: SlotMemory, services: Services
 ) -> None:
-    """Start them. Raises ``ConfigurationError`` for one that does not exist here."""
+    """Starts the reporters. Raises ``ConfigurationError`` for an unknown one."""
     slots = configuration.get(TaskManagerOptions.NUM_SLOTS)
     looking = ProcessMetrics(session, executor, memory, slots, Pool(1, "figures"))
     services.started("metrics: counted", looking.start())

@@ -1,1 +1,1 @@
-"""Subtask processes as the TaskManager sees them: started, connected, watched, ended."""
+"""The processes of subtasks: starts, connects, watches and ends them."""

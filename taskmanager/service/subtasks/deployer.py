@@ -1,4 +1,4 @@
-"""What a TaskManager needs of whatever runs its attempts."""
+"""The interface by which a TaskManager starts and ends the processes of attempts."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Deployer(Protocol):
     def kill(self, attempt: AttemptId, pid: int, host: str) -> None: ...
 
     def exit_status(self, pid: int) -> int | None:
-        """How a process of this machine ended, if it did not end by itself; once for each."""
+        """Returns how a process of this machine ended, if it did not end by itself, once for each; otherwise ``None``."""
 
     def remove(self, attempt: AttemptId) -> None:
-        """Its process is gone: remove its files."""
+        """Removes the files of an attempt whose process is gone."""
 
     def release(self, allocation_id: AllocationId) -> None:
-        """The slot is free: remove what was kept for the allocation's next attempts."""
+        """Removes what was kept for the next attempts in a slot that is free."""

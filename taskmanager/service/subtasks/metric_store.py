@@ -1,5 +1,4 @@
-"""What was measured here and not yet reported: counters of tasks, and figures of this process. The next heartbeat takes
-them."""
+"""Metrics that were measured and not yet reported, of tasks and of this process. The next heartbeat takes them."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from tidegate.wire.task_metrics import Readings
 
 
 class PendingMetrics:
-    """Figures of the tasks that are here, and the last ones of those that have ended, as long as they are reported."""
+    """The metrics of the tasks on this TaskManager, and the last ones of ended tasks as long as they are reported."""
 
     def __init__(self, now_ms: Callable[[], int] = wall_clock_ms) -> None:
         self._now_ms = now_ms
@@ -23,7 +22,7 @@ class PendingMetrics:
         self.process: Mapping[str, float] = {}
 
     def measured(self, attempt: AttemptId, metrics: TaskMetrics) -> None:
-        """Counters of a task; how its last checkpoint went is added to them."""
+        """Takes the metrics of a task, and adds those of its last checkpoint."""
         if (acknowledged := self._acknowledged.get(attempt)) is not None:
             metrics.alignment_ms, metrics.start_delay_ms = acknowledged.alignment_ms, acknowledged.start_delay_ms
         reading = (self._now_ms(), metrics)
@@ -40,7 +39,7 @@ class PendingMetrics:
         self.process, self._is_process_fresh = metrics, True
 
     def keep_only(self, attempts: Set[AttemptId]) -> None:
-        """Forgets all others."""
+        """Forgets the metrics of all other attempts."""
         for attempt in self._tasks.keys() - attempts:
             del self._tasks[attempt]
         for attempt in self._acknowledged.keys() - attempts:
@@ -51,18 +50,18 @@ class PendingMetrics:
         return iter(self._tasks.items())
 
     def take_tasks(self) -> dict[str, TaskMetrics]:
-        """What is new since the last call."""
+        """Returns the metrics that are new since the last call, by attempt."""
         fresh = {str(attempt): self._tasks[attempt].later[1] for attempt in self._fresh_tasks}
         self._fresh_tasks.clear()
         return fresh
 
     def last_of(self, attempt: AttemptId) -> TaskMetrics | None:
-        """Returns the last figures of an attempt; ``None``: it has reported none."""
+        """Returns the last metrics of an attempt; ``None`` if it has reported none."""
         found = self._tasks.get(attempt)
         return None if found is None else found.later[1]
 
     def take_process(self) -> Mapping[str, float]:
-        """Returns the new figures of the process; empty when there are none."""
+        """Returns the new metrics of the process; empty when there are none."""
         fresh = self.process if self._is_process_fresh else {}
         self._is_process_fresh = False
         return fresh

@@ -1,4 +1,4 @@
-"""Starts and ends subtask processes: the task executor's view of Spark."""
+"""Starts and ends subtask processes as Spark jobs, for the task executor."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ from tidegate.taskmanager.spark.submission import SparkSubmission, SubmittedQuer
 from tidegate.taskmanager.state.files.local_copies import allocation_directory
 
 BLOB_TIMEOUT_S = 60.0
-"""Chosen, not measured: for a large program by a slow network."""
+"""Seconds for fetching the program of a query. Chosen, not measured: for a large program by a slow network."""
 
 
 class FetchBlob(Protocol):
-    """The content of a blob, on the loop."""
+    """Fetches the content of a blob, on the loop."""
 
     def __call__(self, key: str) -> Coroutine[object, None, bytes]: ...
 
 
 class SparkSubtasks:
-    """Implements ``tidegate.taskmanager.service.task_executor.Deployer``. In ``directory`` each attempt gets a folder when its process is
-    on this machine."""
+    """Implements ``tidegate.taskmanager.service.task_executor.Deployer``. Each attempt gets a directory below ``directory`` if its process is on
+    this machine.
+    """
 
     def __init__(
         self,
@@ -44,7 +45,7 @@ class SparkSubtasks:
         cancellation_interval_ms: int = 30_000,
         tls: SubtaskTls | None = None,
     ) -> None:
-        """``local_roots``: disks for copies of state; an allocation has its own on one of them."""
+        """``local_roots``: disks for copies of state; an allocation has its own directory on one of them."""
         self._cancellation_interval_ms, self._tls = cancellation_interval_ms, tls
         self._memory = memory
         self._local_roots = local_roots
@@ -56,12 +57,12 @@ class SparkSubtasks:
         self._listen = ""
         self._external_resources = "{}"
         self._holders: dict[JobId, set[AllocationId]] = {}
-        """The slots of jobs that store their outputs: they are kept until the last one is free."""
+        """The slots of each job that stores its outputs, which are kept until the last of the slots is free."""
         self.bounds: dict[AllocationId, int] = {}
-        """Bytes of slots whose group says how many; the others have those of the TaskManager's slots."""
+        """Memory in bytes of slots whose slot sharing group sets it. The others have an equal share of the TaskManager's."""
 
     def connect(self, session: Session, control_address: str, listen: str) -> None:
-        """Spark is warm: before anything is started. ``listen``: where the data server of a subtask is to be."""
+        """Takes the warm Spark session, before any attempt is started. ``listen``: where the data servers of subtasks listen."""
         self._deployer, self._session = SparkDeployer(session, control_address), session
         self._is_embedded, self._external_resources = session.is_embedded, session.external_resources
         self._listen = listen
@@ -111,7 +112,7 @@ class SparkSubtasks:
             return None
 
         def load() -> bytes:
-            """From the attempt's thread."""
+            """Fetches the query. Called from the attempt's thread."""
             return asyncio.run_coroutine_threadsafe(self._fetch_blob(key), loop).result(BLOB_TIMEOUT_S)
 
         return SubmittedQuery(load, task.configuration, is_restored=task.restored_id is not None)
@@ -121,14 +122,14 @@ class SparkSubtasks:
         self._deployer.cancel(attempt, pid, host)
 
     def leaving(self) -> frozenset[AttemptId]:
-        """Attempts whose executors Spark takes away. Blocks; raises what py4j does."""
+        """Returns the attempts on executors that Spark is about to take away. Blocks; raises what py4j raises."""
         return frozenset() if self._deployer is None else self._deployer.leaving()
 
     def exit_status(self, pid: int) -> int | None:
         return None if self._session is None else self._session.take_exit(pid)
 
     def stacks(self, attempt: AttemptId, pid: int) -> str:
-        """Where the threads of a process of this machine stand, also while it cannot answer; empty when nothing comes. Blocks."""
+        """Returns the stacks of the threads of a process on this machine, also if it cannot answer; empty if there are none. Blocks."""
         return read_by_signal(self._place(attempt), pid)
 
     def remove(self, attempt: AttemptId) -> None:

@@ -1,4 +1,4 @@
-"""The memory of a slot: its shares, and the watch over what its processes really have.
+"""The memory of a slot: its shares, and the check of what its processes really use.
 
 ``taskmanager.memory.process.size / slots`` bounds the resident memory of all subtask processes in a slot together. When they have
 more, the largest of them fails, with a message that says so; the others stay. Without a size only what the machine has bounds them
@@ -20,19 +20,19 @@ from tidegate.taskmanager.spark.memory.limits import resident_bytes
 
 @dataclass(frozen=True, slots=True)
 class SlotMemory:
-    """Bytes of one slot; 0: not bounded. And what bounds all of them together."""
+    """The memory of one slot in bytes; 0: not bounded. And the bounds of the machine."""
 
     process_bytes: int = 0
     managed_bytes: int = 0
     network_bytes: int = 0
     machine_bytes: int = 0
-    """``tidegate.taskmanager.memory.machine-size``; 0: not set."""
+    """The setting ``tidegate.taskmanager.memory.machine-size``; 0: not set."""
     reserve_bytes: int = -1
-    """``tidegate.taskmanager.memory.reserve``; -1: not set."""
+    """The setting ``tidegate.taskmanager.memory.reserve``; -1: not set."""
 
     @staticmethod
     def of(configuration: Configuration) -> SlotMemory:
-        """Equal shares of what the TaskManager has (Flink: ``TaskExecutorProcessUtils.java``)."""
+        """Returns equal shares of the TaskManager's memory (Flink: ``TaskExecutorProcessUtils.java``)."""
         slots = configuration.get(TaskManagerOptions.NUM_SLOTS)
         process = configuration.get(TaskManagerOptions.PROCESS_SIZE) or 0
         managed = configuration.get(TaskManagerOptions.MANAGED_SIZE)
@@ -59,8 +59,10 @@ def decide_overrun(
     name: Callable[[AttemptId], str],
     measure: Callable[[int], int] = resident_bytes,
 ) -> list[tuple[AttemptId, ErrorInfo]]:
-    """Attempts that must fail, at most one for each slot, each with its reason. ``pids``: processes by slot; ``bounds``: of slots whose group
-    says how much they have; ``name``: of an attempt, for the message."""
+    """Returns the attempts that must fail because their slots use too much memory, at most one for each slot, with the reason.
+
+    ``pids``: processes by slot; ``bounds``: of slots whose slot sharing group sets their memory; ``name``: returns the name of an attempt for the message.
+    """
     found = []
     for allocation, tasks in pids.items():
         bound_bytes = bounds.get(allocation, slot_bytes)

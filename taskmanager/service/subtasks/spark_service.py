@@ -1,4 +1,4 @@
-"""Spark as a service of this process: started in the background while the others start, ended in any case."""
+"""Spark as a service of this process: it is started in the background, and ended in any case."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _log = logging.getLogger(__name__)
 
 WARM_WORKERS_MAX = 4
 REHEARSAL_DELAY_S = 3.0
-"""Chosen, not measured: jobs that wait for the slots start first."""
+"""Seconds until the rehearsal. Chosen, not measured: jobs that wait for the slots start first."""
 
 
 class SparkService:
-    """Begins to start with the constructor. ``ready`` gives the session when its workers are warm."""
+    """Starts Spark in the background, beginning with the constructor. ``ready`` returns the session when its workers are warm."""
 
     def __init__(self, configuration: Configuration, directory: Path, host: str) -> None:
         self._settings = session_settings(configuration, directory, host)
@@ -48,12 +48,12 @@ class SparkService:
         return self._settings.master
 
     async def ready(self, tell: Callable[[str], None]) -> Session:
-        """``tell`` hears what is waited for. Raises ``ExternalError`` when Java or Spark cannot be had."""
+        """Waits for Spark; returns the session. ``tell``: informed of what is waited for. Raises ``ExternalError`` when Java or Spark cannot be started."""
         tell(f"the start of Spark ({self.master}), its JVM and Python workers; its own log: {self._settings.log_path}")
         return await asyncio.shield(self._starting)
 
     async def check(self, control_address: str, tell: Callable[[str], None]) -> None:
-        """Where Spark is a cluster: whether its executors can run subtasks. Raises ``ExternalError`` when they cannot."""
+        """Checks, where Spark is a cluster, that its executors can run subtasks. Raises ``ExternalError`` when they cannot."""
         session = self._session
         if session is not None and not session.is_embedded:
             tell(f"the check of what the executors of {self.master} have, and of what they reach")
@@ -61,7 +61,7 @@ class SparkService:
             _log.info("Spark: executors: %s", described(found))
 
     def rehearse_soon(self) -> None:
-        """Once this TaskManager has had time to take its first tasks."""
+        """Schedules the rehearsal, after this TaskManager had time to start its first tasks."""
         asyncio.get_running_loop().call_later(REHEARSAL_DELAY_S, self._rehearse)
 
     def _rehearse(self) -> None:
@@ -78,7 +78,7 @@ class SparkService:
         threading.Thread(target=rehearse, name="rehearsal", daemon=True).start()
 
     async def close(self) -> None:
-        """End the JVM and everything below it; returns when they are gone. One that is not up yet is not waited for."""
+        """Ends the JVM and its child processes, and waits for them. A JVM that is still starting is killed."""
         self._is_closing = True
         if not self._starting.done():
             self._give_up()
@@ -109,7 +109,7 @@ class SparkService:
 
 
 def session_settings(configuration: Configuration, directory: Path, host: str) -> SessionSettings:
-    """What the configuration says of Spark. Raises ``ConfigurationError`` when executors could not reach ``host``."""
+    """Returns the settings of the Spark session. Raises ``ConfigurationError`` when executors could not reach ``host``."""
     master = configuration.get(SparkOptions.MASTER)
     if not (is_embedded(master) or "//localhost:" in master or "//127." in master) and is_loopback(host):
         raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""`SubtaskStream`: the TaskManager's end of one control stream, to write to (``tidegate.taskmanager.service.subtask_control`` reads)."""
+"""The TaskManager's end of one control stream, for writing (``tidegate.taskmanager.service.subtask_control`` reads)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidegate.wire import control_frames as frames
 
 
 class SubtaskStream:
-    """Messages for one subtask, in order, until ``close``. A message is in the socket when ``send`` returns, if there is room."""
+    """Sends messages to one subtask, in order, until ``close``. A message is in the socket when ``send`` returns, if there is space."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
@@ -18,14 +18,14 @@ class SubtaskStream:
         self.pass_on(frames.frame(message))
 
     def pass_on(self, mail: bytes) -> None:
-        """Sends a message in its frame. It is dropped if the stream is closed or broken, whose end is reported elsewhere."""
+        """Sends a framed message. It is dropped if the stream is closed or broken, whose end is reported elsewhere."""
         if not self._writer.is_closing():
             self._writer.write(mail)
 
     async def room(self) -> None:
-        """Until the subtask has read most of what was sent. Raises ``ConnectionError``."""
+        """Waits until the subtask has read most of what was sent. Raises ``ConnectionError``."""
         await self._writer.drain()
 
     def close(self) -> None:
-        """What was sent before goes out, then the stream ends."""
+        """Ends the stream after everything sent before."""
         self._writer.close()

@@ -1,7 +1,7 @@
-"""What subtasks prove themselves with: the key and the certificates of their TaskManager as PEM.
+"""The TLS key and certificates that a TaskManager gives to its subtasks, as PEM.
 
-On the TaskManager's machine they are files of its working directory, which no other user can enter. To other machines they travel with the Spark task, by
-Spark's own encrypted connections. A subtask has neither the passwords of keystores nor a library that reads them.
+For subtasks on the TaskManager's machine they are files of its working directory, which no other user can enter. Subtasks on other machines get them with
+the Spark task, through Spark's own encrypted connections. A subtask has neither the passwords of keystores nor a library that reads them.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 
 class SubtaskTls:
-    """Keys and certificates for subtasks that are about to start."""
+    """Adds the TaskManager's current TLS key and certificates to the settings of subtasks that start."""
 
     def __init__(self, tls: Reloaded[Material], directory: Path, pins: str, *, is_here: bool) -> None:
-        """``directory``: is made where ``is_here``: subtasks run on this machine. ``pins``: fingerprints between commas."""
+        """``is_here``: subtasks run on this machine; then ``directory`` gets the files. ``pins``: pinned fingerprints, separated by commas."""
         self.material, self._directory, self.pins, self._is_here = tls, directory, pins, is_here
         self._written: Material | None = None
 
     @staticmethod
     def of(configuration: Configuration, working: Path, tls: Reloaded[Material] | None) -> SubtaskTls | None:
-        """``tls``: that of gRPC. Returns ``None`` where connections of subtasks have none."""
+        """Returns the instance for this configuration; ``None`` if the connections of subtasks use no TLS. ``tls``: the material of gRPC."""
         option = SecurityOptions
         if tls is None or not configuration.get(option.DATA_ENABLED):
             return None
@@ -52,7 +52,7 @@ class SubtaskTls:
         return replace(settings, tls_identity=own.decode(), tls_trusted=trusted.decode(), tls_pins=self.pins)
 
     def _files_of(self, material: Material) -> Path:
-        """Returns the directory of ``TlsFiles``, written again after a renewal. Raises ``ExternalError``."""
+        """Returns the directory with the PEM files; writes them first if the material was renewed. Raises ``ExternalError`` if that fails."""
         if material is not self._written:
             from tidegate.security.keystores import pem_of
 
@@ -68,7 +68,7 @@ class SubtaskTls:
 
 
 def _replace(file: Path, content: bytes) -> None:
-    """At once: a subtask that is starting reads the old one or the new one."""
+    """Writes a file atomically: a subtask that is starting reads the old one or the new one."""
     new = file.with_suffix(".new")
     new.unlink(missing_ok=True)
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
