@@ -18,15 +18,15 @@ from tidegate.model.errors import InvalidJob
 from tidegate.model.values import Json
 
 LIST_MAX_BYTES = 1 << 20
-"""Bytes of one list in one subtask, as JSON: it travels with every report."""
+"""The most bytes of one list in one subtask, as JSON: it is part of every report."""
 
 
 class Told(NamedTuple):
-    """One on its way."""
+    """A serialized accumulator."""
 
     type: str
     value: str
-    """JSON, in the form of the type."""
+    """The accumulator as JSON, in the form of its type."""
 
 
 V = TypeVar("V")
@@ -46,20 +46,20 @@ class Accumulator(ABC, Generic[V, R]):
 
     @abstractmethod
     def reset_local(self) -> None:
-        """Forgets everything that was added."""
+        """Resets the accumulator to its initial state."""
 
     @abstractmethod
     def merge(self, other: Accumulator[V, R]) -> None:
-        """Adds what another accumulator of the same type has added up."""
+        """Merges another accumulator of the same type."""
 
     @abstractmethod
     def to_json(self) -> str:
-        """Returns the accumulator as JSON, the form in which it travels."""
+        """Serializes the accumulator to JSON."""
 
     @classmethod
     @abstractmethod
     def from_json(cls, text: str) -> Accumulator[V, R]:
-        """Reads an accumulator from JSON."""
+        """Deserializes an accumulator from JSON."""
 
     def shown(self) -> str:
         """Returns the result as pages show it."""
@@ -77,7 +77,7 @@ N = TypeVar("N", int, float)
 
 
 class _Number(Accumulator[N, N]):
-    """One number. ``empty`` is its result before anything was added, as in Java; ``kind`` is its name on the wire."""
+    """The base of accumulators of one number. ``empty``: the result before the first value, as in Java; ``kind``: its name on the wire."""
 
     empty: ClassVar[float] = 0
     kind: ClassVar[type[int] | type[float]] = int
@@ -121,7 +121,7 @@ class _Maximum(_Number[N]):
 
 
 class IntCounter(_Sum[int]):
-    """A sum of whole numbers. Python's do not overflow, so it is the same as ``LongCounter`` but for its name."""
+    """A sum of whole numbers (Flink's ``int``). Python's do not overflow, so only the name differs from ``LongCounter``."""
 
 
 class LongCounter(_Sum[int]):
@@ -136,45 +136,45 @@ class DoubleCounter(_Sum[float]):
 
 
 class IntMinimum(_Minimum[int]):
-    """2147483647 before the first value."""
+    """The minimum of whole numbers (Flink's ``int``); 2147483647 before the first value."""
 
     empty = 2**31 - 1
 
 
 class IntMaximum(_Maximum[int]):
-    """-2147483648 before the first value."""
+    """The maximum of whole numbers (Flink's ``int``); -2147483648 before the first value."""
 
     empty = -(2**31)
 
 
 class LongMinimum(_Minimum[int]):
-    """2**63 - 1 before the first value."""
+    """The minimum of whole numbers (Flink's ``long``); 2**63 - 1 before the first value."""
 
     empty = 2**63 - 1
 
 
 class LongMaximum(_Maximum[int]):
-    """-2**63 before the first value."""
+    """The maximum of whole numbers (Flink's ``long``); -2**63 before the first value."""
 
     empty = -(2**63)
 
 
 class DoubleMinimum(_Minimum[float]):
-    """Infinity before the first value."""
+    """The minimum of floats; infinity before the first value."""
 
     empty = float("inf")
     kind = float
 
 
 class DoubleMaximum(_Maximum[float]):
-    """Minus infinity before the first value."""
+    """The maximum of floats; minus infinity before the first value."""
 
     empty = float("-inf")
     kind = float
 
 
 class AverageAccumulator(Accumulator[float, float]):
-    """The mean of what was added; 0.0 before the first value."""
+    """The mean of the added numbers; 0.0 before the first one."""
 
     def __init__(self) -> None:
         self._sum = 0.0
@@ -209,7 +209,7 @@ class AverageAccumulator(Accumulator[float, float]):
 
 
 class Histogram(Accumulator[int, dict[int, int]]):
-    """How often each whole number was added, in their order. For few different numbers."""
+    """Counts how often each whole number was added, sorted by number. For few distinct numbers."""
 
     def __init__(self) -> None:
         self._counts: dict[int, int] = {}
@@ -238,9 +238,9 @@ class Histogram(Accumulator[int, dict[int, int]]):
 
 
 class ListAccumulator(Accumulator[Json, list[Json]]):
-    """What was added, one after the other; the order among subtasks is free. For few small values of JSON (texts, numbers,
-    booleans, ``None``, lists and dicts of them; a tuple comes back as a list): the whole list travels with every report.
-    ``add`` raises ``InvalidJob`` for any other value, and beyond 1 MiB in one subtask."""
+    """A list of the added values; the order among subtasks is arbitrary. For few small JSON values (texts, numbers, booleans, ``None``, lists and dicts
+    of them; a tuple comes back as a list), since the whole list is part of every report. ``add`` raises ``InvalidJob`` for any other value, and
+    beyond 1 MiB in one subtask."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
@@ -269,7 +269,7 @@ class ListAccumulator(Accumulator[Json, list[Json]]):
         self._size_bytes = 0
 
     def merge(self, other: Accumulator[Json, list[Json]]) -> None:
-        """Without a bound: each subtask has its own."""
+        """Appends another list, without the size limit, which applies to each subtask."""
         assert isinstance(other, ListAccumulator)
         self._texts.extend(other._texts)
         self._size_bytes += other._size_bytes
@@ -340,7 +340,7 @@ _TYPES: dict[str, type[UserAccumulator]] = {
 
 
 def check_known(name: str, accumulator: object) -> None:
-    """Raises ``InvalidJob`` for a type that the JobManager could not merge."""
+    """Raises ``InvalidJob`` for an accumulator type that the JobManager cannot merge."""
     if _TYPES.get(type(accumulator).__name__) is not type(accumulator):
         known = ", ".join(sorted(set(_TYPES) - {Mixed.__name__}))
         raise InvalidJob(
@@ -349,12 +349,12 @@ def check_known(name: str, accumulator: object) -> None:
 
 
 def told(accumulators: Mapping[str, UserAccumulator]) -> dict[str, Told]:
-    """What travels."""
+    """Serializes accumulators."""
     return {name: Told(type(found).__name__, found.to_json()) for name, found in accumulators.items()}
 
 
 def merged(parts: Iterable[Mapping[str, Told]]) -> dict[str, UserAccumulator]:
-    """Those of several subtasks, in the order of their names."""
+    """Merges the accumulators of several subtasks, sorted by name."""
     found: dict[str, UserAccumulator] = {}
     for part in parts:
         for name, (kind, text) in part.items():
@@ -363,12 +363,12 @@ def merged(parts: Iterable[Mapping[str, Told]]) -> dict[str, UserAccumulator]:
 
 
 def results(accumulators: Mapping[str, UserAccumulator]) -> dict[str, Json]:
-    """What they are worth. Raises ``InvalidJob`` when one has several types."""
+    """Returns the results of accumulators by name. Raises ``InvalidJob`` when one has several types."""
     return {name: accumulator.get_local_value() for name, accumulator in accumulators.items()}
 
 
 def _join(found: dict[str, UserAccumulator], name: str, one: UserAccumulator) -> None:
-    """Add one to those of the same name; it is not changed, unless it is the first of it."""
+    """Merges an accumulator into the one of its name; a first one is stored itself, others are not changed."""
     before = found.setdefault(name, one)
     if before is one:
         return

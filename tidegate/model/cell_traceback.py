@@ -1,4 +1,4 @@
-"""The traceback of an error in a notebook: the user's own lines, without those of this package."""
+"""Tracebacks of errors in a notebook: the user's own lines, without those of this package."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _PLACE = re.compile(r'^(?P<blanks>\s*)File "(?P<file>[^"]+)", line (?P<line>\d+)
 
 
 def cell_lines(error: BaseException, message: str) -> list[str]:
-    """Returns what IPython prints of an error: its kind, the lines of the user's code that led to it, and ``message``, in which places within cells
-    of the notebook have their number and their line of code. After ``%xmode Verbose`` these are the lines of IPython's own traceback, with all frames."""
+    """Returns the lines that IPython prints for an error: its kind, the user's lines that led to it, and ``message``, in which places in notebook cells
+    have their number and code. After ``%xmode Verbose`` these are the lines of IPython's own traceback, with all frames."""
     shell = _shell()
     if getattr(getattr(shell, "InteractiveTB", None), "mode", "") == "Verbose":
         return list(shell.InteractiveTB.structured_traceback(type(error), error, error.__traceback__))
@@ -28,7 +28,7 @@ def cell_lines(error: BaseException, message: str) -> list[str]:
 
 
 def _own_frames(trace: TracebackType | None) -> list[tuple[str, int, str]]:
-    """File, line and function of each frame that is neither of this package, nor of IPython."""
+    """Returns file, line and function of each frame that belongs neither to this package nor to IPython."""
     found = []
     for frame, number in walk_tb(trace):
         file = frame.f_code.co_filename
@@ -38,7 +38,7 @@ def _own_frames(trace: TracebackType | None) -> list[tuple[str, int, str]]:
 
 
 def _with_code(message: str, shell: Any) -> list[str]:
-    """The lines of a message; those that name a place in a cell name the cell, and its code is below."""
+    """Returns the lines of a message; places in a cell get the cell's name, and its code below."""
     lines = []
     for line in message.splitlines():
         place = _PLACE.match(line)
@@ -56,13 +56,13 @@ def _code(file: str, number: int, mark: str) -> list[str]:
 
 
 def _is_cell(file: str) -> bool:
-    """Whether the code is not that of a file: IPython keeps its lines, without the time of a file's last change."""
+    """Returns whether a file name is that of a cell: IPython caches its lines without a modification time."""
     entry = linecache.cache.get(file)
     return entry is not None and len(entry) == 4 and entry[1] is None
 
 
 def _named(shell: Any, file: str) -> str:
-    """The name of a cell, such as ``Cell In[2]``, or of a file."""
+    """Returns the name of a cell, such as ``Cell In[2]``, or of a file."""
     if shell is not None and _is_cell(file):
         try:
             label, name = shell.compile.format_code_name(file)
@@ -73,6 +73,6 @@ def _named(shell: Any, file: str) -> str:
 
 
 def _shell() -> Any:
-    """The shell of IPython, which puts this function among the built-in ones while a cell runs; ``None`` elsewhere."""
+    """Returns the IPython shell, whose ``get_ipython`` is a builtin while a cell runs; ``None`` elsewhere."""
     found = getattr(builtins, "get_ipython", None)
     return None if found is None else found()

@@ -1,4 +1,4 @@
-"""Events that travel in data channels, in order with the batches (Flink: ``EventSerializer.java``).
+"""Events in data channels, in order with the batches (Flink: ``EventSerializer.java``).
 
 Batches and these events are all that a channel carries; ``tidegate.wire.frames`` gives them bytes. Of Flink's types, the end
 of a superstep has no counterpart: there are no iterations, and it is refused by name. Neither have the end of channel state
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from tidegate.model.checkpoint import CheckpointOptions
 
 NO_WATERMARK = -(2**63)
-"""The event time of a channel, in ms, that had no watermark yet (Flink: ``Watermark.UNINITIALIZED``)."""
+"""The watermark of a channel, in ms, that had none yet (Flink: ``Watermark.UNINITIALIZED``)."""
 END_OF_TIME = 2**63 - 1
 """The last watermark, in ms: everything was read (Flink: ``Watermark.MAX_WATERMARK``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """Everything before it belongs to checkpoint ``checkpoint_id``; ``timestamp_ms`` is the JobManager's trigger time."""
+    """A checkpoint barrier: all earlier data belongs to checkpoint ``checkpoint_id``; ``timestamp_ms``: when the JobManager triggered it."""
 
     checkpoint_id: int
     timestamp_ms: int
@@ -28,7 +28,7 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class CancelBarrier:
-    """No barrier of this checkpoint will come on this channel."""
+    """Cancels a checkpoint: no barrier of it will follow on this channel."""
 
     checkpoint_id: int
 
@@ -45,19 +45,19 @@ class WatermarkStatus:
 
 @dataclass(frozen=True, slots=True)
 class EndOfData:
-    """No more records; barriers may still come, and reports of what a sink has committed. ``drain``: event time was advanced to its end."""
+    """The end of records; barriers may follow, and reports of what a sink has committed. ``drain``: event time was advanced to its end."""
 
     drain: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class EndOfPartition:
-    """Nothing more at all on this channel."""
+    """The end of the channel: nothing follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class BarrierAnnouncement:
-    """Sent with priority: a barrier that may time out stands ``sequence`` frames behind the head of the channel."""
+    """Announces, with priority, a barrier that may time out, ``sequence`` frames behind the head of the channel."""
 
     barrier: Barrier
     sequence: int
@@ -65,15 +65,15 @@ class BarrierAnnouncement:
 
 @dataclass(frozen=True, slots=True)
 class ChannelUnavailable:
-    """The producer failed and lost what the channel was to deliver: nothing more follows, and the consumer cannot go on
-    (Flink: ``ErrorResponse`` with a ``ProducerFailedException``). It goes no further than the consumer's gate."""
+    """The producer failed and lost data of the channel, so that the consumer cannot continue (Flink: ``ErrorResponse`` with a
+    ``ProducerFailedException``). It is not passed on beyond the consumer's input gate."""
 
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class UserEvent:
-    """An event of a user's function, as ``tidegate.wire.user_events`` encodes it: its value is made where a function listens."""
+    """An event of a user's function, encoded by ``tidegate.wire.user_events``; it is decoded where a function listens."""
 
     content: bytes
 

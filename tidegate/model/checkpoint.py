@@ -1,5 +1,4 @@
-"""What a checkpoint is made of, as plain values shared by both processes: options, state handles, snapshots, metrics,
-and the manifest (``_metadata``).
+"""Checkpoints as plain values shared by both processes: options, state handles, snapshots, metrics, and the manifest (``_metadata``).
 
     CheckpointManifest
     └── OperatorState, one for each operator that has state           (matched by operator id at restore)
@@ -24,9 +23,9 @@ from tidegate.model.ids import AttemptId, CheckpointId, JobId, OperatorId
 from tidegate.model.keygroups import KeyGroupRange
 
 MANIFEST_VERSION = 2
-"""2: levels of keyed segments, shared files, in-flight data. Version 1 is read too: it has none of them."""
+"""The version of the manifest. 2: levels of keyed segments, shared files, in-flight data. Version 1, which has none of them, can be read too."""
 COORDINATED_VERSION = 3
-"""The state of coordinators. A checkpoint without any is of version 2, so that what has read it so far reads it."""
+"""The version of manifests with the state of coordinators. A checkpoint without any has version 2, so that earlier versions can read it."""
 READABLE_MANIFEST_VERSIONS = frozenset({1, 2, 3})
 
 
@@ -36,18 +35,18 @@ class SnapshotType(Enum):
     CHECKPOINT = "CHECKPOINT"
     SAVEPOINT = "SAVEPOINT"
     SUSPEND = "SUSPEND"
-    """Synchronous savepoint of ``stop``."""
+    """The synchronous savepoint of ``stop``."""
     TERMINATE = "TERMINATE"
-    """Synchronous savepoint of ``stop --drain``: event time is advanced to its end first."""
+    """The synchronous savepoint of ``stop --drain``: event time is advanced to its end first."""
 
     @property
     def is_savepoint(self) -> bool:
-        """Tells whether a user asked for it and owns it."""
+        """Returns whether it is a savepoint, which a user requested and owns."""
         return self is not SnapshotType.CHECKPOINT
 
     @property
     def is_synchronous(self) -> bool:
-        """Tells whether the job stops with it."""
+        """Returns whether the job stops with it."""
         return self in (SnapshotType.SUSPEND, SnapshotType.TERMINATE)
 
 
@@ -60,26 +59,26 @@ class Alignment(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CheckpointOptions:
-    """Travels with the trigger and inside every barrier."""
+    """The options of a checkpoint, sent with the trigger and in every barrier."""
 
     location: str
     """Directory (URI or path) below which subtasks write exclusive files: ``.../chk-<n>``."""
     snapshot_type: SnapshotType = SnapshotType.CHECKPOINT
     alignment: Alignment = Alignment.ALIGNED
     aligned_timeout_ms: int | None = None
-    """After this long an aligned checkpoint becomes unaligned; ``None``: never."""
+    """The time after which an aligned checkpoint becomes unaligned; ``None``: never."""
     is_full: bool = False
-    """Nothing of an earlier checkpoint may be referenced."""
+    """Whether no state of an earlier checkpoint may be referenced."""
     shared_location: str = ""
-    """Directory of shared files, ``<checkpoint dir>/<job id>/shared``; empty: every file belongs to this checkpoint alone
-    (no incremental checkpoints, a savepoint, or the JobManager's memory)."""
+    """The directory of shared files, ``<checkpoint dir>/<job id>/shared``; empty: all files belong to this checkpoint alone (no incremental
+    checkpoints, a savepoint, or the JobManager's memory)."""
     oldest_base_id: int = 0
-    """A snapshot may refer to shared files of confirmed checkpoints with this id or a later one: they stay until this
-    checkpoint is decided. Files of an older one may be gone."""
+    """The oldest confirmed checkpoint whose shared files a snapshot may reference: they are kept until this checkpoint is decided. Files of older ones
+    may be deleted."""
 
 
 class StateRedistribution(Enum):
-    """How operator state is dealt out at a restore (Flink: ``OperatorStateHandle.Mode``)."""
+    """How operator state is redistributed at a restore (Flink: ``OperatorStateHandle.Mode``)."""
 
     SPLIT = "SPLIT"
     UNION = "UNION"
@@ -88,9 +87,9 @@ class StateRedistribution(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StateHandle:
-    """Where bytes are: ``path`` relative to the checkpoint's directory, or inline ``data`` (then ``path`` is empty). Inside
-    the JobManager a handle may have neither: they are inline in ``_metadata`` (``tidegate/model/handles/inline_state.py``).
-    ``checksum`` is xxh3-64 of the bytes, 16 hex digits; a reader verifies it before anything is used.
+    """The location of state: ``path`` relative to the checkpoint's directory, or inline ``data`` (then ``path`` is empty). In the JobManager a handle
+    may have neither: its content is inline in ``_metadata`` (``tidegate/model/handles/inline_state.py``). ``checksum`` is xxh3-64 of the bytes, 16
+    hex digits; readers verify it first.
 
     With ``is_shared``, ``path`` is the whole URI of a file below ``<checkpoint dir>/<job id>/shared/``: it belongs to no
     single checkpoint, and is deleted when no retained or pending one names it."""
@@ -122,12 +121,12 @@ class SegmentHandle:
     handle: StateHandle
     level: int = 0
     first_ms: int | None = None
-    """No window of columns that is left in this level and those below begins before; ``None``: unknown, as of all other state."""
+    """A lower bound of the start of all windows of columns in this level and those below; ``None``: unknown, as for all other state."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorStateHandle:
-    """Elements of one operator state (not keyed): an Arrow IPC file with one element a row."""
+    """The elements of one operator state (not keyed): an Arrow IPC file with one element a row."""
 
     state_name: str
     redistribution: StateRedistribution
@@ -137,9 +136,8 @@ class OperatorStateHandle:
 
 @dataclass(frozen=True, slots=True)
 class ChannelStateHandle:
-    """What was in flight on one channel when an unaligned checkpoint overtook it, oldest first: an Arrow IPC stream of
-    its batches. ``edge_id`` and the subtask indices are those of the job that wrote it; ``input_index`` is the input of
-    the consumer that the edge feeds."""
+    """The in-flight data of one channel in an unaligned checkpoint, oldest first: an Arrow IPC stream of its batches. ``edge_id`` and the subtask
+    indices are those of the job that wrote it; ``input_index``: the input of the consumer that the edge feeds."""
 
     edge_id: int
     producer: int
@@ -151,8 +149,8 @@ class ChannelStateHandle:
 
 @dataclass(frozen=True, slots=True)
 class OperatorSnapshot:
-    """What one operator of one subtask contributes to a checkpoint. In-flight data stands with the head of a chain
-    (``input_channels``) and with its tail (``output_channels``), as in Flink."""
+    """The state of one operator of one subtask in a checkpoint. In-flight data belongs to the head of a chain (``input_channels``) and to its tail
+    (``output_channels``), as in Flink."""
 
     keyed: tuple[SegmentHandle, ...] = ()
     operator: tuple[OperatorStateHandle, ...] = ()
@@ -161,15 +159,14 @@ class OperatorSnapshot:
 
     @property
     def handles(self) -> Iterator[StateHandle]:
-        """Yields the handles of everything in it."""
+        """Yields all handles in it."""
         for part in (self.keyed, self.operator, self.input_channels, self.output_channels):
             for named in part:
                 yield named.handle
 
     @property
     def size_bytes(self) -> int:
-        """All state that it stands for, shared files included (Flink: full size). A shared file counts once, however many
-        segments are parts of it."""
+        """Returns the bytes of all state, shared files included (Flink: full size). A shared file counts once, however many segments are parts of it."""
         total = 0
         shared: dict[str, int] = {}
         for part in (self.keyed, self.operator, self.input_channels, self.output_channels):
@@ -183,7 +180,7 @@ class OperatorSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskSnapshot:
-    """What one subtask acknowledges with. Operators without state are absent."""
+    """The state that one subtask acknowledges. Operators without state are absent."""
 
     operators: Mapping[OperatorId, OperatorSnapshot] = field(default_factory=dict)
 
@@ -194,26 +191,26 @@ class SubtaskSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointMetrics:
-    """Figures of one subtask's part (Flink: ``CheckpointMetrics.java``). All times are wall-clock durations."""
+    """Metrics of one subtask's part of a checkpoint (Flink: ``CheckpointMetrics.java``). All times are wall-clock durations."""
 
     start_delay_ms: float = 0.0
-    """From the JobManager's trigger timestamp to the first barrier here (or to the trigger, for a source)."""
+    """The time from the JobManager's trigger timestamp to the first barrier here (or to the trigger, for a source)."""
     alignment_ms: float = 0.0
     sync_ms: float = 0.0
     async_ms: float = 0.0
     bytes_processed_during_alignment: int = 0
     bytes_persisted: int = 0
     barrier_timestamp_ms: int = 0
-    """Wall clock (Unix epoch) when the snapshot began here."""
+    """The wall clock (Unix epoch) when the snapshot began here."""
     unaligned: bool = False
     waited_for: str = ""
     """The channel whose barrier came last, such as ``Source: fast (2/2)``; empty with at most one channel."""
     in_flight_bytes: int = 0
-    """Persisted of channels."""
+    """How many bytes of in-flight data were persisted."""
 
 
 class DeclineReason(Enum):
-    """Why a subtask cannot take part (Flink: ``CheckpointFailureReason.java``, task side)."""
+    """Why a subtask declined a checkpoint (Flink: ``CheckpointFailureReason.java``, task side)."""
 
     TASK_NOT_READY = "CHECKPOINT_DECLINED_TASK_NOT_READY"
     TASK_CLOSING = "CHECKPOINT_DECLINED_TASK_CLOSING"
@@ -227,7 +224,7 @@ class DeclineReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OperatorState:
-    """State of one operator over all its subtasks: ``subtasks[i]`` is of subtask i of ``parallelism``."""
+    """The state of one operator in all its subtasks: ``subtasks[i]`` is of subtask i of ``parallelism``."""
 
     operator_id: OperatorId
     uid: str
@@ -238,14 +235,14 @@ class OperatorState:
     finished: frozenset[int] = frozenset()
     """Subtasks that had finished before the checkpoint; all of them: the operator is fully finished."""
     coordinator: CoordinatorState | None = None
-    """``None``: it has none, or one that had nothing to keep."""
+    """The state of the coordinator; ``None``: there is no coordinator, or it had no state."""
 
 
 @dataclass(frozen=True, slots=True)
 class InFlightEdge:
-    """An edge of the job that wrote the checkpoint, of which data was in flight: what it takes to find it again in another
-    job (by ``source``, the tail of the producing chain, ``target``, the head of the consuming one, and ``input_index``) and
-    to deal its channels anew. ``max_parallelism`` is that of the consumers."""
+    """An edge, of the job that wrote the checkpoint, with in-flight data: what is needed to find it in another job (``source``: the tail of the
+    producing chain, ``target``: the head of the consuming one, and ``input_index``) and to redistribute its channels. ``max_parallelism``: of the
+    consumers."""
 
     edge_id: int
     source: OperatorId
@@ -271,7 +268,7 @@ class CheckpointManifest:
     generation: str = ""
     properties: Mapping[str, str] = field(default_factory=dict)
     edges: tuple[InFlightEdge, ...] = ()
-    """Those that the operators' in-flight data is of."""
+    """The edges to which the operators' in-flight data belongs."""
 
     def without_channels(self) -> CheckpointManifest:
         """Returns the manifest without in-flight data."""
@@ -290,8 +287,8 @@ class CheckpointManifest:
 
 @dataclass(frozen=True, slots=True)
 class RestoredOperator:
-    """What one subtask needs of one operator's old state: segments that touch its key groups, and the operator-state
-    elements that are its own. ``slices[i]`` = (first, last + 1) elements of ``operator[i]`` to take.
+    """The part of an operator's old state that one subtask restores: segments that overlap its key groups, and its own elements of operator state.
+    ``slices[i]`` = (first, last + 1) elements of ``operator[i]`` to take.
 
     ``channels``: in-flight data for the head of a chain, in the order in which it is to be processed before anything
     new. All of it is replayed by consumers; after a rescale each takes the rows of its own key groups. ``edge_id`` is that of
@@ -305,7 +302,7 @@ class RestoredOperator:
 
 @dataclass(frozen=True, slots=True)
 class TaskRestore:
-    """State given to one subtask at deployment. Paths in the handles are below ``location``."""
+    """The state with which a subtask is deployed. Paths in the handles are relative to ``location``."""
 
     checkpoint_id: CheckpointId
     location: str

@@ -1,4 +1,4 @@
-"""How one checkpoint travelled: the durations of its steps, and in words what made it slow.
+"""Analysis of one checkpoint's durations, and an explanation in words of what made it slow.
 
     trigger ─ start delay ─▶ first barrier ─ alignment ─▶ sync ─▶ async ─▶ acknowledged ┄▶ last one ─ _metadata ─▶ completed
                                                                                                      ─ confirm ─▶ known
@@ -25,7 +25,7 @@ JOB_MANAGER = "JobManager"
 
 
 class Phase(Enum):
-    """A part of a track."""
+    """A phase of a track."""
 
     START_DELAY = "start delay"
     ALIGNMENT = "alignment"
@@ -34,20 +34,20 @@ class Phase(Enum):
     ACK = "ack"
     SENT = "trigger"
     WAITING = ""
-    """The JobManager has nothing to do."""
+    """The JobManager waits for acknowledgements."""
     METADATA = "_metadata"
     CONFIRM = "confirm"
 
 
 Span = tuple[Phase, float]
-"""A phase and how long it took, in milliseconds."""
+"""A phase and its duration in ms."""
 Place = tuple[str, int]
-"""Vertex id and subtask index."""
+"""The vertex id and index of a subtask."""
 
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """What one subtask, or the JobManager, did. ``spans`` follow each other from ``start_ms`` on (after the trigger)."""
+    """The phases of one subtask, or of the JobManager. ``spans`` follow each other from ``start_ms`` on (after the trigger)."""
 
     name: str
     spans: tuple[Span, ...]
@@ -58,7 +58,7 @@ class Track:
     """The channel whose barrier came last."""
     in_flight_bytes: int = 0
     place: Place | None = None
-    """``None``: the JobManager's."""
+    """The subtask; ``None``: the JobManager."""
 
     @property
     def end_ms(self) -> float:
@@ -66,7 +66,7 @@ class Track:
 
 
 class Moments(Protocol):
-    """What the JobManager knows of the checkpoint as a whole; epoch milliseconds, ``None``: not (yet)."""
+    """The moments of a checkpoint that the JobManager knows, in epoch ms; ``None``: not (yet)."""
 
     @property
     def status(self) -> str: ...
@@ -111,7 +111,7 @@ def subtask_track(
 
 
 def job_manager_track(moments: Moments, last_ms: float) -> Track | None:
-    """``last_ms``: when the last acknowledgement came, after the trigger. ``None`` until the checkpoint is complete."""
+    """Returns the JobManager's track; ``None`` until the checkpoint is complete. ``last_ms``: when the last acknowledgement arrived, after the trigger."""
     if moments.completed_ms is None:
         return None
     trigger_ms = moments.trigger_ms
@@ -129,8 +129,8 @@ def job_manager_track(moments: Moments, last_ms: float) -> Track | None:
 
 
 def explained(moments: Moments, tracks: Sequence[Track], missing: Sequence[str], now_ms: int, cause: str = "") -> str:
-    """In one line: where the time went, or what it waits for. ``tracks``: the JobManager's, if there is one, is the last.
-    ``cause``: why the first of those that are missing has not acknowledged, where it is known."""
+    """Explains in one line what a checkpoint spent its time on, or what it waits for. ``tracks``: the JobManager's, if there is one, is the last.
+    ``cause``: why the first of the missing subtasks has not acknowledged, if known."""
     why = f" {cause}." if cause else ""
     if moments.status == "FAILED":
         late = len([track for track in tracks if track.place is not None]) - moments.acknowledged
@@ -154,8 +154,8 @@ def explained(moments: Moments, tracks: Sequence[Track], missing: Sequence[str],
 
 
 def kept_aligned(tracks: Sequence[Track], graph: JobGraph) -> str:
-    """Tells which input makes all inputs of a vertex aligned, where the last subtask of a job with unaligned checkpoints aligned for longer than
-    anything else; empty where none does. ``tracks``: of subtasks."""
+    """Explains which input makes all inputs of a vertex aligned, where the last subtask of a job with unaligned checkpoints aligned for longer than
+    anything else; empty otherwise. ``tracks``: of subtasks."""
     placed = [track for track in tracks if track.place is not None]
     last = max(placed, key=lambda track: track.end_ms, default=None)
     if last is None or last.place is None or not last.spans:
@@ -183,7 +183,7 @@ def longest_phase(last: Track, job_manager: Track) -> Span:
 
 
 def critical_path(tracks: Sequence[Track], graph: JobGraph) -> list[Track]:
-    """From a source to the subtask that acknowledged last, each waiting for the barrier of the one before it.
+    """Returns the critical path: from a source to the subtask that acknowledged last, each waiting for the barrier of the previous one.
 
     A subtask with one channel waited for that one; with several it has said whose barrier came last. Where neither is known
     (one that did not align, a source) the path begins."""
@@ -214,17 +214,17 @@ def _before(track: Track, by_place: Mapping[Place, Track], graph: JobGraph) -> T
 
 
 def milliseconds(span_ms: float) -> str:
-    """As other durations, with tenths below 10 ms."""
+    """Formats a duration, with tenths below 10 ms."""
     return f"{span_ms:.1f}ms" if 0 < span_ms < 10 else show_duration_ms(round(span_ms))
 
 
 def subtask_name(vertex: str, index: int) -> str:
-    """As Flink counts: from 1."""
+    """Returns a subtask's name with its number from 1, as in Flink."""
     return f"{vertex} ({index + 1})"
 
 
 def channel_name(vertex: str, index: int, parallelism: int) -> str:
-    """As subtasks name the channel that they waited for."""
+    """Returns the name of a channel, by which subtasks say for which one they waited."""
     return f"{vertex} ({index + 1}/{parallelism})"
 
 

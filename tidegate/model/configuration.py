@@ -27,12 +27,12 @@ T = TypeVar("T")
 
 SPARK_PREFIX = "spark."
 EFFECTIVE_PREFIXES = (SPARK_PREFIX, "external-resource.")
-"""Their keys are not declared one by one, and have an effect."""
+"""Prefixes of keys that have an effect without being declared one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One text as it was set. `source` says where (`config.yaml line 3`, `-D`); `written` is the key as written."""
+    """The text of an option. `source`: where it was set (`config.yaml line 3`, `-D`); `written`: the key as written."""
 
     text: str
     source: str = ""
@@ -48,7 +48,7 @@ class Configuration:
     __slots__ = ("_settings", "_values")
 
     def __init__(self, settings: Layer | None = None, also: Sequence[str] = ()) -> None:
-        """Settings by key, with current names only (see `from_layers` for texts as users write them).
+        """Creates a configuration of settings by current key (see `from_layers` for texts as users write them).
 
         `also` are problems found before, to be reported with the others. Raises `ConfigurationError` that lists every problem.
         """
@@ -61,12 +61,12 @@ class Configuration:
 
     @staticmethod
     def from_strings(texts: Mapping[str, str], source: str = "") -> Configuration:
-        """A configuration of one layer. Raises `ConfigurationError` that lists every problem."""
+        """Creates a configuration of one layer. Raises `ConfigurationError` that lists every problem."""
         return Configuration.from_layers([{key: Setting(text, source) for key, text in texts.items()}])
 
     @staticmethod
     def from_layers(layers: Sequence[Layer], also: Sequence[str] = ()) -> Configuration:
-        """A configuration of several layers, the strongest last; `also` are problems found while reading them.
+        """Creates a configuration of several layers, the strongest last; `also` are problems found while reading them.
 
         Raises `ConfigurationError` that lists every problem.
         """
@@ -76,15 +76,15 @@ class Configuration:
         return Configuration(settings, also)
 
     def get(self, option: ConfigOption[T]) -> T:
-        """The value of an option: as set, as set under an old name, or its default."""
+        """Returns the value of an option: as set, as set under an old name, or its default."""
         return self._values.get(option.key, option.default)  # type: ignore[no-any-return]
 
     def is_set(self, option: DeclaredOption) -> bool:
-        """Whether the option has another origin than its default."""
+        """Returns whether the option was set."""
         return option.key in self._values
 
     def source_of(self, option: DeclaredOption) -> str:
-        """Where the option was set, such as `config.yaml line 3`; empty when it was not, or its place is not known."""
+        """Returns where the option was set, such as `config.yaml line 3`; empty if it was not, or its place is unknown."""
         found = self._setting_of(option)
         return found.source if found else ""
 
@@ -94,19 +94,19 @@ class Configuration:
         return Configuration({**self._settings, **other._settings})
 
     def only(self, keeps: Callable[[str], bool]) -> Configuration:
-        """Returns what is set of the keys that `keeps` is true of. Raises `ConfigurationError` when an option needs one that is left out."""
+        """Returns the settings whose keys `keeps` selects. Raises `ConfigurationError` when an option needs one that is left out."""
         return Configuration({key: setting for key, setting in self._settings.items() if keeps(key)})
 
     def to_strings(self) -> dict[str, str]:
-        """Texts by key of all that is set: what travels in a job graph. `from_strings` is its inverse."""
+        """Returns the texts of all set options by key, as in a job graph. `from_strings` is its inverse."""
         return {key: setting.text for key, setting in sorted(self._settings.items())}
 
     def spark_properties(self) -> dict[str, str]:
-        """The `spark.*` keys that were set, for the Spark session."""
+        """Returns the `spark.*` keys that were set, for the Spark session."""
         return {key: text for key, text in self.to_strings().items() if key.startswith(SPARK_PREFIX)}
 
     def warnings(self) -> tuple[str, ...]:
-        """What a process should log once, on start: keys of Flink without effect here, and old names."""
+        """Returns warnings to log once at start: keys of Flink without effect here, and old names."""
         idle, old = [], []
         for key, setting in sorted(self._settings.items()):
             if not (key.startswith(EFFECTIVE_PREFIXES) or key in _effective_keys()):
@@ -163,12 +163,12 @@ class Configuration:
 
 
 def is_known(key: str) -> bool:
-    """Whether a key is an option here, Flink's (current or old), or Spark's."""
+    """Returns whether a key is an option here, Flink's (current or old), or Spark's."""
     return key in declared() or key in FLINK_KEYS or key in OLD_KEYS or key.startswith((SPARK_PREFIX, *FLINK_PREFIXES))
 
 
 def all_keys() -> tuple[str, ...]:
-    """Every exact key that is accepted: ours, then Flink's, then old names."""
+    """Returns every exact key that is accepted: ours, then Flink's, then old names."""
     return tuple(dict.fromkeys((*declared(), *sorted(FLINK_KEYS), *sorted(_current_names()))))
 
 
@@ -180,7 +180,7 @@ def _effective_keys() -> frozenset[str]:
 
 @cache
 def _current_names() -> dict[str, tuple[str, ...]]:
-    """Old name -> the options that read it. Names that are options of their own are looked at by `get` instead."""
+    """Returns the options that read each old name. Names that are options themselves are resolved by `get` instead."""
     found: dict[str, tuple[str, ...]] = {old: (current,) for old, current in OLD_KEYS.items()}
     for option in declared().values():
         for old in option.fallback_keys:

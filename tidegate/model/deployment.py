@@ -1,4 +1,4 @@
-"""The descriptor of a deployment, as TaskManager and subtask receive it (Flink: ``TaskDeploymentDescriptor.java``)."""
+"""The descriptor of a deployment, as TaskManager and subtask get it (Flink: ``TaskDeploymentDescriptor.java``)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tidegate.model.ids import AllocationId, AttemptId, BlobKey, Generation
 
 @dataclass(frozen=True, slots=True)
 class InputDeployment:
-    """One incoming edge. ``producers[i]`` is the attempt behind channel i of this edge; addresses follow in
-    ``ConnectTask`` once the producers are up. Channels of all inputs are numbered through, in the order of ``inputs``."""
+    """An incoming edge of a subtask. ``producers[i]``: the attempt behind channel i of this edge; addresses follow in ``ConnectTask`` once the
+    producers run. Channels of all inputs are numbered consecutively, in the order of ``inputs``."""
 
     edge_id: int
     input_index: int
@@ -26,7 +26,7 @@ class InputDeployment:
 
 @dataclass(frozen=True, slots=True)
 class OutputDeployment:
-    """One outgoing edge. ``consumers[i]`` is the subtask index behind subpartition i."""
+    """An outgoing edge of a subtask. ``consumers[i]``: the subtask index behind subpartition i."""
 
     edge_id: int
     partitioner: Partitioner
@@ -34,21 +34,21 @@ class OutputDeployment:
     consumer_parallelism: int
     consumer_max_parallelism: int
     supports_unaligned: bool = False
-    """Barriers may overtake data here (``JobGraph.supports_unaligned``)."""
+    """Whether barriers may overtake data on this edge (``JobGraph.supports_unaligned``)."""
     input_index: int = 0
-    """The input of the consumers."""
+    """The input index of the consumers."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskDeployment:
-    """One subtask attempt, complete but for the addresses of its producers."""
+    """The deployment of one subtask attempt, complete except for the addresses of its producers."""
 
     attempt: AttemptId
     generation: Generation
     allocation_id: AllocationId
     job_name: str
     task_name: str
-    """Name of the vertex; logs show ``<task_name> (<subtask + 1>/<parallelism>)#<attempt>``."""
+    """The name of the vertex; logs show ``<task_name> (<subtask + 1>/<parallelism>)#<attempt>``."""
     parallelism: int
     max_parallelism: int
     program: BlobKey
@@ -59,20 +59,20 @@ class TaskDeployment:
     blobs: Mapping[str, BlobKey] = field(default_factory=dict)
     is_source: bool = False
     data_token: str = ""
-    """Shared secret of the job: presented by consumers when they connect to a producer."""
+    """The shared secret of the job, which consumers present when they connect to a producer."""
     spark_query: BlobKey | None = None
-    """Blob of the pickled source of ``from_spark``: partition i of its DataFrame feeds subtask i."""
+    """The blob of the pickled source of ``from_spark``: partition i of its DataFrame feeds subtask i."""
     finished_on_restore: bool = False
-    """Every operator had finished in the restored checkpoint: forward end of data, acknowledge nothing but that."""
+    """Whether every operator had finished in the restored checkpoint: the subtask only forwards end of data and acknowledges that."""
     slot_resources: SlotResources | None = None
-    """What its slot is to have; ``None``: an equal share of the TaskManager."""
+    """The resources of its slot; ``None``: an equal share of the TaskManager's."""
     signature: str = ""
-    """That of its vertex, which its TaskManager checks."""
+    """The signature of its vertex, which its TaskManager verifies."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerAddress:
-    """Where the data of one producer attempt is to be fetched: ``host:port`` or ``unix:/path``."""
+    """The data address of one producer attempt: ``host:port`` or ``unix:/path``."""
 
     attempt: AttemptId
     address: str

@@ -25,20 +25,20 @@ from tidegate.model.masking import SECRETS
 from tidegate.model.values import Record
 
 ON_DAMAGE = "restore from another checkpoint or savepoint"
-"""What to do about a checkpoint that cannot be read: the end of messages."""
+"""The end of messages about a checkpoint that cannot be read: what to do."""
 
 Domain = Literal["user", "external", "internal"]
 
 
 class TidegateError(Exception):
-    """Root of all errors that tidegate raises on purpose."""
+    """The root of all errors that tidegate raises on purpose."""
 
     code: ClassVar[str] = "error"
     domain: ClassVar[Domain] = "internal"
     retriable: ClassVar[bool] = True
     """Whether a restart of the job may help; ``False`` skips the restart strategy (Flink: NonRecoverableError)."""
     is_lasting: ClassVar[bool] = False
-    """Whether the cause stays until a person acts: a retry is in vain."""
+    """Whether the cause persists until a person acts, so that a retry is useless."""
 
     def __init__(self, message: str, *, details: str = "") -> None:
         super().__init__(message)
@@ -47,7 +47,7 @@ class TidegateError(Exception):
         """More for the log, such as a traceback; empty when there is none."""
 
     def _render_traceback_(self) -> list[str]:
-        """Returns the lines that IPython prints in the place of its own traceback: it asks an exception for this method."""
+        """Returns the lines that IPython prints instead of its own traceback; IPython calls this method of exceptions."""
         from tidegate.model.cell_traceback import cell_lines
 
         return cell_lines(self, self.message)
@@ -60,20 +60,20 @@ class UserError(TidegateError):
 
 
 class InvalidJob(UserError):
-    """The program asks for something that cannot be run."""
+    """The program cannot be run."""
 
     code = "invalid-job"
 
 
 class UserFunctionError(UserError):
-    """A user function raised; ``details`` is its traceback. Retried, as in Flink: the data may differ next time."""
+    """A user function raised an exception; ``details`` is its traceback. Retried, as in Flink: the data may differ next time."""
 
     code, retriable = "user-function", True
     inputs: tuple[Record, ...] = ()
-    """The record that the function was called with, or both of a join, if they are known. What is shown of it is decided where the failure is
-    reported (``tidegate.failure.show-record``)."""
+    """The record for which the function was called, or both of a join, if known. What is shown of it is decided where the failure is reported
+    (``tidegate.failure.show-record``)."""
     inputs_words: str = ""
-    """Where ``inputs`` are something else, such as the key of a timer: words with a ``{}`` for each of them."""
+    """A text with a ``{}`` for each of ``inputs``, where these are not records but, for instance, the key of a timer."""
 
 
 class SchemaMismatch(UserError):
@@ -89,37 +89,37 @@ class NotSerializable(UserError):
 
 
 class ConfigurationError(UserError):
-    """An option has a value that it cannot have."""
+    """An option has an invalid value."""
 
     code = "configuration"
 
 
 class NotAuthenticated(UserError):
-    """The caller has not proven to be a user."""
+    """The caller is not authenticated."""
 
     code = "not-authenticated"
 
 
 class NotPermitted(UserError):
-    """The caller's role does not include this."""
+    """The caller's role does not permit this."""
 
     code = "not-permitted"
 
 
 class NotSigned(UserError):
-    """A program, or a checkpoint, does not have the signature without which it is not opened."""
+    """A program or checkpoint lacks the signature that is required to open it."""
 
     code = "not-signed"
 
 
 class Misuse(UserError):
-    """The command line was used in a way that makes no sense; the CLI exits with 2."""
+    """The command line was used wrongly; the CLI exits with 2."""
 
     code = "misuse"
 
 
 class ExternalError(TidegateError):
-    """Something around us failed: a disk, a socket, Spark, a broker."""
+    """Something outside of tidegate failed: a disk, a socket, Spark, a broker."""
 
     code, domain = "external", "external"
 
@@ -143,27 +143,27 @@ class StorageError(ExternalError):
 
 
 class StorageUnusable(StorageError):
-    """The disk is full, read-only, or forbidden. Retried, as in Flink: room may be made."""
+    """The disk is full or read-only, or access is denied. Retried, as in Flink: the cause may be removed."""
 
     code, is_lasting = "storage-unusable", True
 
 
 class StateTooLarge(StorageError):
-    """More state than the JobManager's memory takes; there is no checkpoint directory."""
+    """State is larger than the JobManager's memory can hold, and there is no checkpoint directory."""
 
     code, is_lasting = "state-too-large", True
 
 
 class CheckpointFilesMissing(StorageError):
-    """The directory of a checkpoint in progress, or a file that it wrote or builds on, was removed by another process
-    or a person. The next checkpoint has directories of its own and builds on nothing, and a restart of the job would
-    need what is missing: so it does not count as a failure of the job's."""
+    """The directory of a checkpoint in progress, or a file that it wrote or builds on, was removed by another process or a person. The next checkpoint
+    has directories of its own and builds on nothing, and a restart of the job would need what is missing, so it does not count as a failure of the
+    job."""
 
     code = "checkpoint-files-missing"
 
 
 class CorruptData(ExternalError):
-    """A file that cannot be what it should be: a manifest, a state segment, an input file. Names the file."""
+    """A file has invalid content: a manifest, a state segment, an input file. The message names the file."""
 
     code, retriable = "corrupt-data", False
 
@@ -181,37 +181,37 @@ class UnknownEvent(CorruptFrame):
 
 
 class SubtaskLost(ExternalError):
-    """A subtask's process, or its TaskManager, went away without a word."""
+    """A subtask's process, or its TaskManager, ended without a report."""
 
     code = "subtask-lost"
 
 
 class StateNotServed(ExternalError):
-    """State that was asked for cannot be had just now: no subtask serves it, or those that do are asked for too much."""
+    """Queried state is not available now: no subtask serves it, or those that do are overloaded."""
 
     code = "state-not-served"
 
 
 class OutputLost(ExternalError):
-    """What a finished subtask wrote for those that read from it is gone: it has to run again."""
+    """The output of a finished subtask is lost, so that it must run again."""
 
     code = "output-lost"
 
 
 class VersionMismatch(ExternalError):
-    """Two processes are of versions that do not work together."""
+    """Two processes have incompatible versions."""
 
     code, retriable = "version-mismatch", False
 
 
 class InternalError(TidegateError):
-    """We made a mistake, or a message came too late."""
+    """A mistake in tidegate, or a message that came too late."""
 
     code = "internal"
 
 
 class Fenced(InternalError):
-    """The message belongs to another generation of the JobManager or to an attempt that is over."""
+    """The message belongs to another generation of the JobManager or to an attempt that has ended."""
 
     code = "fenced"
 
@@ -223,13 +223,13 @@ class UnknownAttempt(InternalError):
 
 
 class UnknownJob(InternalError):
-    """There is no job of this id."""
+    """There is no job with this id."""
 
     code, domain = "unknown-job", "user"
 
 
 class IllegalTransition(InternalError):
-    """A state machine was asked for a transition that it does not have."""
+    """A state machine does not have the requested transition."""
 
     code = "illegal-transition"
 
@@ -239,8 +239,7 @@ _BLAMED = "tidegate_record"
 
 @dataclass(frozen=True, slots=True)
 class ErrorInfo:
-    """An error as a value: what machines, journals and the wire carry. ``origin`` says where it happened
-    (such as ``map (2/4) on tm-1``), empty when that is not known."""
+    """An error as a value, for machines, journals and the wire. ``origin``: where it happened (such as ``map (2/4) on tm-1``), empty when unknown."""
 
     code: str
     domain: Domain
@@ -250,37 +249,37 @@ class ErrorInfo:
     origin: str = ""
 
     def __post_init__(self) -> None:
-        """Secrets are hidden at once, whatever an exception repeats of a URI or of an option."""
+        """Masks secrets that an exception may repeat of a URI or of an option."""
         object.__setattr__(self, "message", SECRETS.masked(self.message))
         object.__setattr__(self, "details", SECRETS.masked(self.details))
 
     @property
     def is_lasting(self) -> bool:
-        """Whether the cause stays until a person acts; for an unknown code, what its domain says."""
+        """Returns whether the cause persists until a person acts; for an unknown code, by its domain."""
         kind = _by_code().get(self.code)
         return self.domain == "user" if kind is None else kind.is_lasting
 
     @staticmethod
     def of(error: BaseException, origin: str = "") -> ErrorInfo:
-        """Any exception as a value; one that is not ours becomes ``internal``."""
+        """Converts any exception to a value; one that is not ours becomes ``internal``."""
         if isinstance(error, TidegateError):
             return ErrorInfo(error.code, error.domain, error.message, error.retriable, error.details, origin)
         return ErrorInfo("internal", "internal", f"{type(error).__name__}: {error}", origin=origin)
 
     def to_exception(self) -> TidegateError:
-        """The exception of the tree that has this code; an unknown code gives the root of its domain."""
+        """Converts it to the exception with this code; an unknown code gives the root of its domain."""
         roots: dict[str, type[TidegateError]] = {"user": UserError, "external": ExternalError}
         kind = _by_code().get(self.code, roots.get(self.domain, InternalError))
         return kind(self.message, details=self.details)
 
 
 def blame(error: Exception, record: Record) -> None:
-    """Notes on what a user function raised which of many records it was called with."""
+    """Attaches the record for which a user function raised an exception."""
     error.__dict__[_BLAMED] = record
 
 
 def blamed(error: Exception) -> tuple[Record, ...]:
-    """The record that was noted; none if none was."""
+    """Returns the attached record; empty if there is none."""
     return (error.__dict__[_BLAMED],) if _BLAMED in error.__dict__ else ()
 
 

@@ -1,4 +1,4 @@
-"""Fencing tokens: what one leader's messages have that another one's have not, in an order.
+"""Fencing tokens, which order the leaders whose messages processes obey.
 
 A generation begins with the term of its leader, sixteen hexadecimal digits, of which a later leader has a higher one. Term 0 is that of
 a JobManager without high availability: it is not compared, since nothing orders such processes (Flink: ``JobMasterId``, a
@@ -10,18 +10,18 @@ from __future__ import annotations
 from tidegate.model.ids import Generation
 
 _DIGITS = 16
-"""64 bits; texts of one length are ordered as their numbers are."""
+"""The digits of a term, 64 bits; texts of equal length sort as their numbers."""
 UNORDERED = 0
 """The term of a JobManager without high availability."""
 
 
 def make_generation(term: int, suffix: str) -> Generation:
-    """``suffix`` tells two processes apart that claim one term."""
+    """Makes a generation. ``suffix``: distinguishes two processes that claim the same term."""
     return Generation(f"{term:0{_DIGITS}x}{suffix}")
 
 
 def term_of(generation: Generation) -> int:
-    """0 where it has none."""
+    """Returns the term of a generation; 0 if it has none."""
     digits = generation[:_DIGITS]
     try:
         return int(digits, 16) if len(digits) == _DIGITS else UNORDERED
@@ -30,8 +30,7 @@ def term_of(generation: Generation) -> int:
 
 
 def fenced_off(generation: Generation, highest: Generation | None) -> str | None:
-    """Returns why a process that has obeyed ``highest`` must not obey ``generation``, or ``None``. The reason: its term
-    is lower, or the same from another leader."""
+    """Returns why a process that has obeyed ``highest`` must not obey ``generation``: its term is lower, or equal but another leader's; ``None``: it may."""
     term, seen = term_of(generation), UNORDERED if highest is None else term_of(highest)
     if seen == UNORDERED or generation == highest or term > seen:
         return None
@@ -43,7 +42,7 @@ def fenced_off(generation: Generation, highest: Generation | None) -> str | None
 
 
 def highest_of(generation: Generation, highest: Generation | None) -> Generation:
-    """What is to be compared with from now on."""
+    """Returns the higher of two generations, to compare later ones with."""
     if highest is None or term_of(generation) > term_of(highest):
         return generation
     return highest

@@ -1,5 +1,5 @@
-"""The job graph: what a client submits, as plain values. User code is opaque here: a vertex names the blob that holds
-its pickled program (``tidegate.model.program``), and the JobManager never opens it.
+"""The job graph that a client submits, as plain values. User code is opaque here: a vertex names the blob of its pickled program
+(``tidegate.model.program``), which the JobManager never opens.
 
 Follows Flink's ``JobGraph.java``, ``JobVertex.java`` and ``JobEdge.java``.
 """
@@ -18,7 +18,7 @@ DEFAULT_SLOT_SHARING_GROUP = "default"
 
 
 class Partitioner(Enum):
-    """How records of an edge are dealt to the consumers (Flink: ``StreamPartitioner`` and its subclasses)."""
+    """How records of an edge are distributed to the consumers (Flink: ``StreamPartitioner`` and its subclasses)."""
 
     FORWARD = "FORWARD"
     RESCALE = "RESCALE"
@@ -27,41 +27,40 @@ class Partitioner(Enum):
     BROADCAST = "BROADCAST"
     GLOBAL = "GLOBAL"
     CUSTOM = "CUSTOM"
-    """By a function of the user."""
+    """By a user's function."""
 
     @property
     def is_pointwise(self) -> bool:
-        """Tells whether a subtask sends to few subtasks that its own index decides, not to all of them."""
+        """Returns whether a subtask sends only to a few subtasks determined by its own index."""
         return self in (Partitioner.FORWARD, Partitioner.RESCALE)
 
     @property
     def forces_alignment(self) -> bool:
-        """Tells whether barriers are aligned here in unaligned checkpoints, too, since data in flight could not be dealt out again."""
+        """Returns whether barriers are aligned on this edge in unaligned checkpoints too, since its in-flight data could not be redistributed."""
         return self.is_pointwise or self in (Partitioner.BROADCAST, Partitioner.CUSTOM)
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorInfo:
-    """What the control plane knows of one operator of a chain."""
+    """What the control plane knows about one operator of a chain."""
 
     operator_id: OperatorId
     name: str
     uid: str = ""
-    """Set by the user; empty when the id was generated from the graph."""
+    """The uid set by the user; empty when the id was generated from the graph."""
     uses_union_state: bool = False
     is_source: bool = False
     is_sink: bool = False
     splits: tuple[SourceSplit, ...] | None = None
-    """The splits that the coordinator of a source hands out. ``None``: the operator has no coordinator."""
+    """The splits that a source's coordinator assigns; ``None``: the operator has no coordinator."""
     discovers_splits: bool = False
-    """One of its readers looks for new splits while the job runs, so that a coordinator without any has not come to an end."""
+    """Whether one of its readers discovers new splits while the job runs, so that a coordinator without splits has not ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotResources:
-    """What a slot of a slot sharing group is to have, as its program said (Flink: ``SlotSharingGroup``). ``vertices``:
-    as many have a subtask in such a slot, each a process of its own. ``external``: amounts by name, of GPUs for
-    instance."""
+    """The resources of a slot of a slot sharing group (Flink: ``SlotSharingGroup``). ``vertices``: how many have a subtask in such a slot, each a
+    process of its own. ``external``: amounts by name, such as GPUs."""
 
     group: str
     vertices: int
@@ -73,23 +72,23 @@ class SlotResources:
 
     @property
     def memory_bytes(self) -> int:
-        """All processes in the slot have it together."""
+        """Returns the memory that all processes in the slot have together."""
         return self.task_heap_bytes + self.task_off_heap_bytes + self.managed_bytes
 
     @property
     def cpus_of_subtask(self) -> int:
-        """Whole cores, as Spark counts them: an equal share of the slot's, at least one."""
+        """Returns the CPU cores of a subtask, whole ones as Spark counts them: an equal share of the slot's, at least one."""
         return max(1, math.ceil(self.cpu_cores / self.vertices))
 
     @property
     def external_of_subtask(self) -> dict[str, float]:
-        """An equal share of the slot's."""
+        """Returns the external resources of a subtask, an equal share of the slot's."""
         return {name: amount / self.vertices for name, amount in self.external.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class JobVertex:
-    """A chain of operators that runs as ``parallelism`` subtasks. ``operators`` is in the order of the chain."""
+    """A chain of operators that runs as ``parallelism`` subtasks. ``operators``: in the order of the chain."""
 
     vertex_id: VertexId
     name: str
@@ -100,13 +99,13 @@ class JobVertex:
     max_parallelism_is_explicit: bool = False
     slot_sharing_group: str = DEFAULT_SLOT_SHARING_GROUP
     spark_query: BlobKey | None = None
-    """Blob of the pickled source of ``from_spark``, which a TaskManager's Spark driver opens; ``None`` elsewhere."""
+    """The blob of the pickled source of ``from_spark``, which a TaskManager's Spark driver opens; ``None`` elsewhere."""
     keeps_parallelism: bool = False
-    """It cannot run with another one: an operator of it runs in one subtask only, or its source was cut for so many."""
+    """Whether the parallelism cannot change: an operator is not parallel, or its source was split for this number of subtasks."""
     slot_resources: SlotResources | None = None
-    """What a slot of its group is to have; ``None``: the program asks for nothing."""
+    """The slot resources of its group; ``None``: none were requested."""
     signature: str = ""
-    """What its client says of its program, under a key that the cluster has (``tidegate.security.signing``); empty: it is not signed."""
+    """The client's signature of its program, with a key of the cluster (``tidegate.security.signing``); empty: it is not signed."""
 
     @property
     def is_source(self) -> bool:
@@ -115,8 +114,8 @@ class JobVertex:
 
 @dataclass(frozen=True, slots=True)
 class JobEdge:
-    """``edge_id`` is the place in ``JobGraph.edges``. ``input_index`` is 0, or 1 for the second input of a
-    two-input operator. The edges of one consumer with the same ``input_index`` form a union."""
+    """An edge of a job graph. ``edge_id``: its index in ``JobGraph.edges``. ``input_index``: 0, or 1 for the second input of a two-input operator.
+    Edges of one consumer with the same ``input_index`` form a union."""
 
     edge_id: int
     source: VertexId
@@ -134,8 +133,8 @@ class CheckpointingMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class JobGraph:
-    """A whole job. ``configuration`` holds the job's options as texts (Flink's keys), already checked by the client;
-    the cluster's own configuration lies below it. ``blobs`` are further files to ship, by file name."""
+    """A whole job. ``configuration``: the job's options as texts (Flink's keys), checked by the client; they override the cluster's configuration.
+    ``blobs``: further files to ship, by file name."""
 
     job_id: JobId
     name: str
@@ -144,12 +143,11 @@ class JobGraph:
     configuration: Mapping[str, str] = field(default_factory=dict)
     blobs: Mapping[str, BlobKey] = field(default_factory=dict)
     python_version: str = ""
-    """Major and minor of the client's interpreter, such as ``3.11``: pickled programs run on no other."""
+    """The major and minor version of the client's interpreter, such as ``3.11``: pickled programs run on no other."""
 
     @property
     def has_blocking_exchanges(self) -> bool:
-        """Whether a subtask begins only when those that it reads from have finished. The client has decided it, and says both
-        by name."""
+        """Returns whether subtasks start only when their producers have finished. The client decides it, and sets both options by name."""
         return blocks_exchanges(self.configuration)
 
     def blob_keys(self) -> list[BlobKey]:
@@ -162,20 +160,20 @@ class JobGraph:
         return next(v for v in self.vertices if v.vertex_id == vertex_id)
 
     def inputs_of(self, vertex_id: VertexId) -> tuple[JobEdge, ...]:
-        """Input edges of a vertex, in the order in which its input gate numbers them."""
+        """Returns the input edges of a vertex, in the order in which its input gate numbers them."""
         return tuple(e for e in self.edges if e.target == vertex_id)
 
     def outputs_of(self, vertex_id: VertexId) -> tuple[JobEdge, ...]:
         return tuple(e for e in self.edges if e.source == vertex_id)
 
     def supports_unaligned(self, vertex_id: VertexId) -> bool:
-        """Whether barriers may overtake data on the inputs of a vertex: one input whose data in flight cannot be dealt
-        anew (pointwise, broadcast) makes all of them aligned (Flink: ``StreamPartitioner.isSupportsUnalignedCheckpoint``)."""
+        """Returns whether barriers may overtake data on the inputs of a vertex: one input whose in-flight data cannot be redistributed (pointwise,
+        broadcast) makes all of them aligned (Flink: ``StreamPartitioner.isSupportsUnalignedCheckpoint``)."""
         return not any(e.partitioner.forces_alignment for e in self.inputs_of(vertex_id))
 
 
 def blocks_exchanges(configuration: Mapping[str, str]) -> bool:
-    """Tells it of the configuration of a built job."""
+    """Returns whether the configuration of a built job has blocking exchanges."""
     return (
         configuration.get("execution.runtime-mode") == "BATCH"
         and configuration.get("execution.batch-shuffle-mode") == "ALL_EXCHANGES_BLOCKING"
@@ -183,7 +181,7 @@ def blocks_exchanges(configuration: Mapping[str, str]) -> bool:
 
 
 def producers_of(partitioner: Partitioner, producers: int, consumers: int, consumer: int) -> range:
-    """Indices of the producer subtasks that consumer subtask ``consumer`` reads from.
+    """Returns the indices of the producer subtasks that consumer subtask ``consumer`` reads from.
 
     FORWARD needs equal parallelism. RESCALE follows ``VertexInputInfoComputationUtils.java`` (contiguous ranges);
     all other edges connect every producer with every consumer.

@@ -18,11 +18,11 @@ OperatorId = NewType("OperatorId", str)
 AllocationId = NewType("AllocationId", str)
 TaskManagerId = NewType("TaskManagerId", str)
 BlobKey = NewType("BlobKey", str)
-"""``sha256`` of the blob's content, 64 hex digits."""
+"""The ``sha256`` of the blob's content, 64 hex digits."""
 CheckpointId = NewType("CheckpointId", int)
-"""Counts from 1 within a job, never repeats."""
+"""The id of a checkpoint, which counts from 1 within a job and is never reused."""
 Generation = NewType("Generation", str)
-"""One life of a JobManager process (Flink: the fencing token), 32 hex digits; anything from another one is fenced off."""
+"""The id of one JobManager process (Flink: the fencing token), 32 hex digits; messages of another one are refused."""
 
 _HEX32 = re.compile(r"[0-9a-fA-F]{32}")
 _ATTEMPT = re.compile(r"([0-9a-f]{32})_([0-9a-f]{32})_(\d+)_(\d+)")
@@ -30,7 +30,7 @@ _ATTEMPT = re.compile(r"([0-9a-f]{32})_([0-9a-f]{32})_(\d+)_(\d+)")
 
 @dataclass(frozen=True, slots=True, order=True)
 class SubtaskId:
-    """A place in the graph: subtask ``index`` (from 0) of a vertex, whatever the attempt."""
+    """A subtask of the graph: ``index`` (from 0) of a vertex, whatever the attempt."""
 
     vertex_id: VertexId
     index: int
@@ -38,7 +38,7 @@ class SubtaskId:
 
 @dataclass(frozen=True, slots=True, order=True)
 class AttemptId:
-    """One try to run a subtask. ``attempt`` counts from 0 and grows by one with every restart."""
+    """An attempt to run a subtask. ``attempt`` counts from 0 and grows by one with every restart."""
 
     job_id: JobId
     vertex_id: VertexId
@@ -54,7 +54,7 @@ class AttemptId:
 
 
 def parse_attempt_id(text: str) -> AttemptId:
-    """The inverse of ``str(AttemptId)``. Raises ``ValueError`` when the text has another form."""
+    """Parses an attempt id. Raises ``ValueError`` when the text has another form."""
     found = _ATTEMPT.fullmatch(text)
     if found is None:
         raise ValueError(f"not an execution attempt id: {text!r} (expected <job>_<vertex>_<subtask>_<attempt>)")
@@ -63,12 +63,12 @@ def parse_attempt_id(text: str) -> AttemptId:
 
 
 def parse_job_id(text: str) -> JobId:
-    """A job id in either case, as lower case. Raises ``ValueError`` when the text is not 32 hex digits."""
+    """Parses a job id in either case, to lower case. Raises ``ValueError`` when the text is not 32 hex digits."""
     if _HEX32.fullmatch(text) is None:
         raise ValueError(f"not a job id: {text[:100]!r} (expected [0-9a-fA-F]{{32}})")
     return JobId(text.lower())
 
 
 def hex_id(*parts: str) -> str:
-    """32 hex digits that depend on ``parts`` only: the same graph gives the same ids on every machine."""
+    """Returns 32 hex digits that depend on ``parts`` only, so that the same graph has the same ids on every machine."""
     return hashlib.sha256("\x00".join(parts).encode()).hexdigest()[:32]

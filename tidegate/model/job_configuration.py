@@ -1,4 +1,4 @@
-"""What a job's configuration carries, which travels with the job, is stored for the next JobManager, and is handed to every subtask.
+"""The options that a job carries: they are sent with the job, stored for the next JobManager, and passed to every subtask.
 
 Options by which processes prove what they are stay with the processes: a client and each process of a cluster reads its own.
 """
@@ -10,12 +10,12 @@ from collections.abc import Mapping, MutableMapping
 from tidegate.model.masking import HIDDEN, is_sensitive
 
 _OF_PROCESSES = ("security.", "tidegate.security.")
-"""TLS, Kerberos, users and tokens: with their secrets, and with the places where these are."""
+"""Prefixes of options of processes: TLS, Kerberos, users and tokens."""
 _WITH_SECRETS_OF_PROCESSES = (
     "autoscaler.", "containerized.", "events.reporter.", "high-availability.", "historyserver.", "job.autoscaler.", "jobmanager.",
     "kubernetes.", "metrics.", "rest.", "sql-client.", "sql-gateway.", "taskmanager.", "traces.reporter.", "user.artifacts.", "web.", "yarn.",
 )  # fmt: skip
-"""What below them is sensitive is read by processes alone: reporters, deployments, servers."""
+"""Prefixes below which sensitive options are read by processes alone: reporters, deployments, servers."""
 
 
 def may_travel(key: str) -> bool:
@@ -24,12 +24,12 @@ def may_travel(key: str) -> bool:
 
 
 def is_of_processes(key: str) -> bool:
-    """Returns whether an option says how processes prove themselves, or holds a secret that no job needs."""
+    """Returns whether an option concerns the authentication of processes, or holds a secret that no job needs."""
     return key.startswith(_OF_PROCESSES) or (key.startswith(_WITH_SECRETS_OF_PROCESSES) and is_sensitive(key))
 
 
 def drop_of_processes(texts: MutableMapping[str, str]) -> tuple[str, ...]:
-    """Takes out what a job may not carry, and returns the keys, sorted."""
+    """Removes options that a job may not carry; returns their keys, sorted."""
     keys = tuple(sorted(filter(is_of_processes, texts)))
     for key in keys:
         del texts[key]
@@ -37,7 +37,7 @@ def drop_of_processes(texts: MutableMapping[str, str]) -> tuple[str, ...]:
 
 
 def hide(texts: MutableMapping[str, str]) -> None:
-    """Puts ``HIDDEN`` in place of the secrets that a job carries for itself."""
+    """Replaces the secrets that a job carries for itself by ``HIDDEN``."""
     for key, text in texts.items():
         if text and is_sensitive(key):
             texts[key] = HIDDEN

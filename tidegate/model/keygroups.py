@@ -1,5 +1,5 @@
-"""Key groups: how keys map to groups and groups to subtasks, by Flink's formulas (``KeyGroupRangeAssignment.java``,
-``MathUtils.java``). Columns of hashes are mapped in ``taskmanager.exchange.hashing``; this is the scalar truth."""
+"""The mapping of keys to key groups and of groups to subtasks, by Flink's formulas (``KeyGroupRangeAssignment.java``, ``MathUtils.java``). Columns of
+hashes are mapped in ``tidegate.columnar.keys.hashing``; these are the scalar functions."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ UPPER_BOUND_MAX_PARALLELISM = 32768
 """Flink's ``KeyGroupRangeAssignment``."""
 
 _MASK = 0xFFFFFFFF
-"""Java's int."""
+"""The bits of Java's int."""
 
 
 class KeyGroupRange(NamedTuple):
-    """Key groups ``start`` to ``end``, both inclusive. Empty when ``end < start``."""
+    """A range of key groups from ``start`` to ``end``, both inclusive. Empty when ``end < start``."""
 
     start: int
     end: int
 
     def intersect(self, other: KeyGroupRange) -> KeyGroupRange:
-        """Returns the key groups that are in both; its size is 0 when there are none."""
+        """Returns the key groups in both ranges; its size is 0 when there are none."""
         return KeyGroupRange(max(self.start, other.start), min(self.end, other.end))
 
     @property
@@ -31,7 +31,7 @@ class KeyGroupRange(NamedTuple):
 
 
 def murmur(hash_code: int) -> int:
-    """Flink's ``MathUtils.murmurHash`` of a 32-bit hash code: 0 to 2**31 - 1."""
+    """Returns Flink's ``MathUtils.murmurHash`` of a 32-bit hash code: 0 to 2**31 - 1."""
     code = hash_code & _MASK
     code = (code * 0xCC9E2D51) & _MASK
     code = ((code << 15) | (code >> 17)) & _MASK
@@ -50,23 +50,23 @@ def murmur(hash_code: int) -> int:
 
 
 def key_group(hash_code: int, max_parallelism: int) -> int:
-    """Key group of a key's hash code."""
+    """Returns the key group of a key's hash code."""
     return murmur(hash_code) % max_parallelism
 
 
 def subtask_of(key_group: int, max_parallelism: int, parallelism: int) -> int:
-    """Subtask that owns a key group."""
+    """Returns the subtask that owns a key group."""
     return key_group * parallelism // max_parallelism
 
 
 def range_of(subtask: int, max_parallelism: int, parallelism: int) -> KeyGroupRange:
-    """Key groups that a subtask owns."""
+    """Returns the key groups that a subtask owns."""
     start = (subtask * max_parallelism + parallelism - 1) // parallelism
     return KeyGroupRange(start, ((subtask + 1) * max_parallelism - 1) // parallelism)
 
 
 def default_max_parallelism(parallelism: int) -> int:
-    """Round ``1.5 x parallelism`` up to a power of two, within 128 and 32768."""
+    """Returns the default max parallelism: ``1.5 x parallelism`` rounded up to a power of two, within 128 and 32768."""
     wanted = parallelism + parallelism // 2
     power = 1 << max(0, wanted - 1).bit_length()
     return min(max(power, LOWER_BOUND_MAX_PARALLELISM), UPPER_BOUND_MAX_PARALLELISM)

@@ -1,4 +1,4 @@
-"""Records that operators of event time have dropped because they came too late (Flink: ``numLateRecordsDropped``)."""
+"""Records that event-time operators dropped because they were late (Flink: ``numLateRecordsDropped``)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LateRecords:
-    """As in Flink an attempt counts from 0, so ``dropped`` is what the current attempts of an operator report. ``dropped_before`` is
-    what earlier ones reported: those were dropped too, and a record that was read again after a restart may be among both."""
+    """The late records of an operator. As in Flink an attempt counts from 0, so ``dropped`` is the count of current attempts. ``dropped_before``: of
+    earlier ones; a record that was read again after a restart may be in both."""
 
     operator: str
     dropped: int
     dropped_before: int = 0
 
     def __str__(self) -> str:
-        """The line with which the job's log and its client's output end."""
+        """Returns the last line of the job's log and its client's output."""
         before = f" since the last restart, and up to {self.dropped_before:,} before it" if self.dropped_before else ""
         plural = "" if self.dropped == 1 else "s"
         return (

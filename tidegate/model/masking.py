@@ -1,4 +1,4 @@
-"""Secrets in texts: which option has one, and how they are hidden in what people read.
+"""Masking of secrets in texts: which options are secret, and how they are hidden in what people read.
 
 A text that leaves a process - a line of its log, an error, an answer of REST, a message of the command line - is masked where it is made:
 by `ErrorInfo`, by the formatters of logs, and where answers are encoded. Hidden are
@@ -18,13 +18,13 @@ from collections.abc import Mapping, Sequence
 from tidegate.model.values import Json
 
 HIDDEN = "******"
-"""What stands in place of a secret, as in Flink."""
+"""The replacement of a secret, as in Flink."""
 
 LEAST_CHARACTERS = 6
-"""How long a value is that is looked for in texts, chosen: a shorter one would hide other words."""
+"""The length from which values are searched for in texts. Chosen: shorter ones would hide other words."""
 
 MOST_VALUES = 4096
-"""How many values a process knows, chosen: beyond it the ones that were learned first are forgotten."""
+"""How many values a process remembers. Chosen: beyond it the oldest are forgotten."""
 
 _SENSITIVE = (
     "password", "secret", "fs.azure.account.key", "apikey", "api-key", "auth-params", "service-key", "token",
@@ -33,7 +33,8 @@ _SENSITIVE = (
 """Parts of keys whose values are not shown (Flink: ``GlobalConfiguration.isSensitive``, and some more)."""
 
 _SETTINGS = re.compile(r"true|false|\d+ ?(ms|s|m|min|h|d|kb|mb|gb)?|\d+ (second|minute|hour|day)s?", re.IGNORECASE)
-"""Values of options that are sensitive by their names alone, such as how long a token is valid. All digits is a password, when long."""
+"""A pattern of values that are not secret although their option's name looks sensitive, such as how long a token is valid. A long text of digits is a
+password."""
 
 _WORDS = "|".join(re.escape(part).replace(r"\-", "[-_]?").replace(r"\.", "[._]") for part in _SENSITIVE)
 _QUOTED_KEY = re.compile(
@@ -53,19 +54,19 @@ _WHOLE_WORDS = tuple(part.replace("-", "").replace(".", "") for part in _SENSITI
 
 
 def is_sensitive(key: str) -> bool:
-    """Returns whether the value of an option is a secret, to go by its name."""
+    """Returns whether the value of an option is a secret, by its name."""
     return any(part in key.lower() for part in _SENSITIVE)
 
 
 class Secrets:
-    """Values that a process knows to be secret, and texts without them. One for each process: `SECRETS`."""
+    """The secret values that a process knows, which it masks in texts. One for each process: `SECRETS`."""
 
     def __init__(self) -> None:
         self._values: dict[str, None] = {}
         self._longest_first: tuple[str, ...] = ()
 
     def learn(self, settings: Mapping[str, str]) -> None:
-        """Hide the values of sensitive keys from now on, and what is in quotes within them, as in ``sasl.jaas.config``."""
+        """Remembers the values of sensitive keys as secrets, and quoted texts within them, as in ``sasl.jaas.config``."""
         found = [
             part
             for key, value in settings.items()
@@ -75,7 +76,7 @@ class Secrets:
         self.learn_values(found)
 
     def learn_values(self, values: Sequence[str]) -> None:
-        """Hide these, as far as they are long enough."""
+        """Remembers values as secrets, if they are long enough."""
         new = [v for v in values if _is_secret(v) and v not in self._values]
         if not new:
             return
@@ -85,7 +86,7 @@ class Secrets:
         self._longest_first = tuple(sorted(self._values, key=len, reverse=True))
 
     def masked(self, text: str) -> str:
-        """The text without secrets; masking it again changes nothing."""
+        """Replaces secrets in a text; masking it again changes nothing."""
         for value in self._longest_first:
             if value in text:
                 text = text.replace(value, HIDDEN)
@@ -99,7 +100,7 @@ class Secrets:
         return text
 
     def masked_bytes(self, content: bytes) -> bytes:
-        """Without the known values; for files, which are long."""
+        """Replaces known secrets in bytes; for files, which are long."""
         for value in self._longest_first:
             encoded = value.encode("utf-8", "surrogatepass")
             if encoded in content:
@@ -107,12 +108,12 @@ class Secrets:
         return content
 
     def encoded(self, answer: Json) -> str:
-        """The answer as JSON, with all texts in it masked, and those of sensitive keys hidden."""
+        """Encodes an answer as JSON, with texts masked and values of sensitive keys hidden."""
         text = _compact(answer)
         return _compact(self._masked_json(answer)) if self._may_show(text) else text
 
     def _may_show(self, text: str) -> bool:
-        """Whether a JSON text is to be looked at value by value; most are not, and looking takes longer than encoding."""
+        """Returns whether a JSON text must be checked value by value; most need not, and checking takes longer than encoding."""
         return (
             ("@" in text and "://" in text)
             or "PRIVATE KEY-----" in text
@@ -132,7 +133,7 @@ class Secrets:
 
 
 SECRETS = Secrets()
-"""Those of this process: its configuration's (``tidegate.aio.settings``), and those of jobs that it runs or looks after."""
+"""The secrets of this process: of its configuration (``tidegate.aio.settings``), and of jobs that it runs or manages."""
 
 
 def _is_secret(value: str) -> bool:
@@ -144,7 +145,7 @@ def _is_secret(value: str) -> bool:
 
 
 def _names_a_secret(text: str) -> bool:
-    """Quick, and true too often: whether a sensitive key may stand in the text."""
+    """Returns whether a sensitive key may be in the text: a quick test with false positives."""
     lower = text.lower()
     if "=" not in lower and ":" not in lower:
         return False

@@ -1,4 +1,4 @@
-"""The program of a vertex: a chain (a tree) of operator specs, as the client builds it and a subtask runs it.
+"""The program of a vertex: a chain (a tree) of operator specs, which the client builds and a subtask runs.
 
 This is vocabulary only. User objects (functions, sources, sinks, types) are held as ``UserObject``: they are pickled with
 cloudpickle by the client, stored as a blob, and unpickled in subtask processes alone.
@@ -46,14 +46,14 @@ OperatorKind = Literal[
     "columnar_aggregate",
     "relational",
 ]
-"""What ``tidegate.taskmanager.runtime.operator_factory`` can build. The options of each kind are made, and so validated, by the client when
-the graph is built."""
+"""The kinds of operators that ``tidegate.taskmanager.runtime.operator_factory`` can build. The client makes, and so validates, their options when the
+graph is built."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeySpec:
-    """How the key of a record is found: by column names (columnar: ``columns``), or by a function of one record
-    (``selector``, a callable ``record -> key``). Exactly one is set. ``key_type`` is a TypeInformation or ``None``."""
+    """How the key of a record is computed: by column names (columnar: ``columns``), or by a function of one record (``selector``, a callable ``record
+    -> key``). Exactly one is set. ``key_type`` is a TypeInformation or ``None``."""
 
     columns: tuple[str, ...] = ()
     selector: UserObject = None
@@ -62,33 +62,33 @@ class KeySpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorOptions:
-    """What an operator is made with; a class for each kind in ``tidegate.operator_options``. ``batch_inputs``: in BATCH
-    execution mode, how each input of an operator with state is handed on (``InputMode`` by name)."""
+    """The options of an operator; there is a class for each kind in ``tidegate.operator_options``. ``batch_inputs``: in BATCH execution mode, how each
+    input of an operator with state is read (``InputMode`` by name)."""
 
     batch_inputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorSpec:
-    """One operator."""
+    """One operator of a chain."""
 
     kind: OperatorKind
     operator_id: OperatorId
     name: str
     input_types: tuple[UserObject, ...] = ()
-    """TypeInformation of each input (none for a source)."""
+    """The TypeInformation of each input (none for a source)."""
     output_type: UserObject = None
-    """TypeInformation of the main output; ``None`` for a sink."""
+    """The TypeInformation of the main output; ``None`` for a sink."""
     key: KeySpec | None = None
     second_key: KeySpec | None = None
-    """Key of input 1 of a keyed two-input operator."""
+    """The key of input 1 of a keyed two-input operator."""
     options: OperatorOptions = OperatorOptions()
     uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ChainLink:
-    """Inside a chain: what ``operators[source]`` emits (on ``tag``, or its main output) goes to ``operators[target]``."""
+    """A link inside a chain: what ``operators[source]`` emits (with ``tag``, or on its main output) goes to ``operators[target]``."""
 
     source: int
     target: int
@@ -115,12 +115,12 @@ class InputSpec:
     input_index: int
     type_info: UserObject
     key: KeySpec | None = None
-    """That of the producers' ``OutputSpec``: by it, rows in flight are dealt anew after a rescale."""
+    """The key of the producers' ``OutputSpec``, by which in-flight rows are redistributed after a rescale."""
 
 
 @dataclass(frozen=True, slots=True)
 class VertexProgram:
-    """Everything that a subtask of this vertex runs. ``operators[0]`` is the head."""
+    """The program that a subtask of a vertex runs. ``operators[0]`` is the head."""
 
     operators: tuple[OperatorSpec, ...]
     links: tuple[ChainLink, ...] = ()
@@ -129,15 +129,15 @@ class VertexProgram:
     buffer_timeout_ms: int | None = None
     """How long a record waits for its batch to fill; -1: until it is full; ``None``: as the job says."""
     events: tuple[tuple[str, UserObject], ...] = ()
-    """Names and types of user events that no other process can import (``tidegate.wire.user_events``)."""
+    """The names and types of user events that other processes cannot import (``tidegate.wire.user_events``)."""
 
     def __setstate__(self, state: list[object]) -> None:
-        """A program that an earlier version pickled lacks the fields that came later."""
+        """Restores a pickled program; one of an earlier version lacks fields that were added later, which get their defaults."""
         for position, found in enumerate(fields(self)):
             object.__setattr__(self, found.name, state[position] if position < len(state) else found.default)
 
     def flush_ms(self, of_job: int | None) -> int | None:
-        """The time in effect; ``None``: batches leave when they are full."""
+        """Returns the buffer timeout in effect; ``None``: batches are sent when they are full."""
         if self.buffer_timeout_ms is None:
             return of_job
         return self.buffer_timeout_ms if self.buffer_timeout_ms >= 0 else None

@@ -1,5 +1,5 @@
-"""What becomes of each operator's state when a job starts from a checkpoint: the one rule, which the JobManager applies to
-a submission and ``tidegate savepoint check`` tells beforehand.
+"""The check of a restore: what is done with each operator's state when a job starts from a checkpoint. The JobManager applies it to submissions, and
+``tidegate savepoint check`` shows it beforehand.
 
     manifest ─┐                       ┌─ RESTORES         the job has the operator
               ├─ examine_restore ─▶ ──┼─ DROPPED          it has not: refused without --allow-non-restored-state
@@ -38,7 +38,7 @@ class RestoreOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OperatorVerdict:
-    """``reason``: why it is not RESTORES, and what to do; empty otherwise."""
+    """The outcome for one operator. ``reason``: why it is not RESTORES, and what to do; empty otherwise."""
 
     operator_id: OperatorId
     name: str
@@ -48,8 +48,8 @@ class OperatorVerdict:
 
 
 def examine_restore(graph: JobGraph, manifest: CheckpointManifest) -> tuple[OperatorVerdict, ...]:
-    """One verdict for each operator with state, in the order of the manifest, one for each edge whose data in flight has no
-    place now, then those of the job that start empty."""
+    """Returns one verdict for each operator with state, in the order of the manifest, one for each edge whose in-flight data has no edge now, then
+    those for operators that start empty."""
     owners = {op.operator_id: vertex for vertex in graph.vertices for op in vertex.operators}
     conflicts = _finished_conflicts(graph, manifest)
     first_maximum: dict[VertexId, int] = {}
@@ -71,7 +71,7 @@ def examine_restore(graph: JobGraph, manifest: CheckpointManifest) -> tuple[Oper
 
 
 def check_restore(graph: JobGraph, manifest: CheckpointManifest, *, allow_non_restored: bool) -> JobGraph:
-    """The graph as it will run: a restored max parallelism wins over one that was only derived.
+    """Checks a restore; returns the graph as it will run: a restored max parallelism overrides a derived one.
 
     Raises ``InvalidJob`` when state has no operator, or max parallelisms contradict.
     """
@@ -89,7 +89,7 @@ def check_restore(graph: JobGraph, manifest: CheckpointManifest, *, allow_non_re
 
 
 def raise_refusal(verdicts: Sequence[OperatorVerdict], *, allow_non_restored: bool) -> None:
-    """Raises ``InvalidJob`` for the first verdict with which the job would be refused."""
+    """Raises ``InvalidJob`` for the first verdict that refuses the job."""
     for verdict in verdicts:
         is_dropped = verdict.outcome is RestoreOutcome.DROPPED and not allow_non_restored
         if is_dropped or verdict.outcome is RestoreOutcome.CANNOT_BE_READ:
@@ -97,8 +97,8 @@ def raise_refusal(verdicts: Sequence[OperatorVerdict], *, allow_non_restored: bo
 
 
 def places_of_edges(graph: JobGraph, edges: Sequence[InFlightEdge]) -> dict[int, JobEdge]:
-    """By the id of an old edge, the one that connects the same chains in the job (the tail of the producing one, the head of the
-    consuming one, and the input). Where several do, they are taken in their order; the last stands for what is missing."""
+    """Maps the id of each old edge to the job's edge that connects the same chains (the tail of the producing one, the head of the consuming one, and
+    the input). Where several do, they are matched in order; the last stands for missing ones."""
     vertices = {vertex.vertex_id: vertex for vertex in graph.vertices}
     found: dict[tuple[OperatorId, OperatorId, int], list[JobEdge]] = {}
     for edge in graph.edges:
@@ -145,7 +145,7 @@ def _starts_empty(operator: OperatorInfo) -> OperatorVerdict:
 
 
 def _why_left_over(vertex: JobVertex, state: OperatorState) -> str:
-    """Empty: splits that no reader had when the checkpoint was taken are handed out by the job."""
+    """Returns why unassigned splits of a checkpoint cannot be restored; empty: the job's coordinator assigns them."""
     operator = next(op for op in vertex.operators if op.operator_id == state.operator_id)
     if state.coordinator is None or operator.splits is not None:
         return ""
@@ -199,7 +199,7 @@ class VertexFinished(Enum):
 
 
 def _finished_conflicts(graph: JobGraph, manifest: CheckpointManifest) -> dict[OperatorId, str]:
-    """Why a vertex cannot start as it was, by the first of its operators that the checkpoint knows; empty: everything fits."""
+    """Returns why a vertex cannot start with its restored finished state, by its first operator in the checkpoint; empty: all can."""
     if not any(state.finished for state in manifest.operators):
         return {}
     states = {state.operator_id: state for state in manifest.operators}
@@ -247,5 +247,5 @@ def _kind(state: OperatorState | None) -> VertexFinished:
 
 
 def _known(vertex: JobVertex, states: dict[OperatorId, OperatorState]) -> OperatorId:
-    """Returns an operator of the vertex that is in the checkpoint; there is one, unless all of the vertex had finished."""
+    """Returns an operator of the vertex that is in the checkpoint; there is one, unless the whole vertex had finished."""
     return next(op.operator_id for op in vertex.operators if op.operator_id in states)

@@ -1,4 +1,4 @@
-"""Names under which the requirements and archives of a job are shipped (Flink: ``PythonDependencyManager``).
+"""The file names under which a job's requirements and archives are shipped (Flink: ``PythonDependencyManager``).
 
 python-requirements/requirements.txt     ─▶ installed once on each machine, and put on ``sys.path``
 python-requirements/packages.zip         ─▶ the directory that pip takes the packages from, without an index
@@ -14,9 +14,9 @@ REQUIREMENTS = "python-requirements/requirements.txt"
 PACKAGES = "python-requirements/packages.zip"
 
 PACKED = "tidegate-packages"
-"""Behind the ``#`` of an entry of ``spark.archives``: the folder in the working directory of an executor, where it finds this package."""
+"""The name behind ``#`` of an entry of ``spark.archives``: the folder in an executor's working directory in which this package is."""
 
 
 def has_packages(archives: str) -> bool:
-    """Whether an entry of ``spark.archives`` is unpacked there."""
+    """Returns whether an entry of ``spark.archives`` is unpacked there."""
     return any(entry.strip().endswith(f"#{PACKED}") for entry in archives.split(","))

@@ -1,5 +1,4 @@
-"""The states of a job and of an execution; those of an execution with their legal transitions as data (docs/state-machines.md draws
-them, and those of a job).
+"""The states of a job and of an execution; those of an execution with their legal transitions as data (docs/state-machines.md draws them).
 
 Follows Flink's ``JobStatus.java``, ``DefaultExecutionGraph.java`` and ``ExecutionState.java``.
 """
@@ -23,16 +22,16 @@ class JobState(Enum):
     RESTARTING = "RESTARTING"
     SUSPENDED = "SUSPENDED"
     RECONCILING = "RECONCILING"
-    """A JobManager has taken the lead, and waits for what TaskManagers report of the job's subtasks."""
+    """A JobManager has taken the lead, and waits for TaskManagers' reports of the job's subtasks."""
 
     @property
     def is_terminal(self) -> bool:
-        """Whether the job is in a globally terminal state: it will never run again (SUSPENDED is not one)."""
+        """Returns whether the state is globally terminal: the job will never run again (SUSPENDED is not)."""
         return self in (JobState.FAILED, JobState.CANCELED, JobState.FINISHED)
 
 
 class ExecutionState(Enum):
-    """Hashed by identity: it is the key of counts that are looked up for every message of a task."""
+    """The states of an execution attempt. Hashed by identity, since counts by state are looked up for every message of a task."""
 
     CREATED = "CREATED"
     SCHEDULED = "SCHEDULED"

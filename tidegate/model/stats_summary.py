@@ -1,4 +1,4 @@
-"""Figures over many samples: count, sum, least and greatest of all of them, percentiles of the last ones.
+"""Statistics of many samples: count, sum, minimum and maximum of all, percentiles of the last ones.
 
 Follows Flink's ``StatsSummary.java``, whose percentiles are those of commons-math over a window.
 """
@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 WINDOW = 10_000
-"""Flink's ``CompletedCheckpointStatsSummary``: percentiles are over as many values."""
+"""How many values percentiles are computed from: Flink's ``CompletedCheckpointStatsSummary``."""
 PERCENTS = (50.0, 90.0, 95.0, 99.0, 99.9)
-"""Those of Flink's statistics of checkpoints."""
+"""The percentiles of Flink's checkpoint statistics."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatsSummary:
-    """``ranks``: one for each of ``PERCENTS``. Of no samples: zeros, and no ranks."""
+    """Statistics of samples. ``ranks``: one for each of ``PERCENTS``. Without samples: zeros, and no ranks."""
 
     count: int = 0
     total: int = 0
@@ -32,7 +32,7 @@ NO_SAMPLES = StatsSummary()
 
 
 class Samples:
-    """Whole numbers as they come."""
+    """Collects whole numbers."""
 
     def __init__(self, window: int = WINDOW) -> None:
         self._last: deque[int] = deque(maxlen=window)
@@ -55,8 +55,7 @@ class Samples:
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
-    """Returns a percentile of a sorted sequence, which is not empty (commons-math ``Percentile``, its default
-    estimate)."""
+    """Returns a percentile of a sorted, non-empty sequence (commons-math ``Percentile``, its default estimate)."""
     position = percent * (len(ordered) + 1) / 100
     if position < 1:
         return float(ordered[0])

@@ -1,4 +1,4 @@
-"""What a failed system call on storage means: whether it goes away by itself, and why it failed."""
+"""Classification of failed system calls on storage: whether the cause persists, and the reason."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LASTING = frozenset(
 
 
 def kind_of(error: BaseException) -> type[StorageError]:
-    """``StorageUnusable`` for what does not go away by itself."""
+    """Returns ``StorageUnusable`` for errors whose cause persists until a person acts, else ``StorageError``."""
     return StorageUnusable if isinstance(error, OSError) and error.errno in _LASTING else StorageError
 
 

@@ -1,4 +1,4 @@
-"""Texts of durations and sizes, in Flink's syntax (`TimeUtils.java`, `MemorySize.java`).
+"""Parsing and formatting of durations and sizes, in Flink's syntax (`TimeUtils.java`, `MemorySize.java`).
 
 A duration is a whole number of milliseconds: `10 s`, `500ms`, `2 min`, `PT10M`, or a bare number of milliseconds. A size is a
 whole number of bytes, its units are powers of 1024: `20 kb`, `1gb`, or a bare number of bytes. Both directions round-trip:
@@ -38,7 +38,7 @@ _SIZE_LABELS = ((1 << 40, "tb"), (1 << 30, "gb"), (1 << 20, "mb"), (1 << 10, "kb
 
 
 def parse_duration_ms(text: str) -> int:
-    """Milliseconds of a duration text. Refuses negative ones and what is finer than a millisecond."""
+    """Parses a duration to ms. Refuses negative ones and fractions of a millisecond."""
     stripped = text.strip()
     nanos = _iso_nanos(stripped) if stripped[:1] in ("P", "p") else _counted(stripped, _NANOS)
     if nanos is None:
@@ -49,7 +49,7 @@ def parse_duration_ms(text: str) -> int:
 
 
 def format_duration_ms(value_ms: int) -> str:
-    """The duration in the highest unit that divides it: `600000` is `10 min`."""
+    """Formats a duration in the highest unit that divides it: `600000` is `10 min`."""
     for size_ms, label in _DURATION_LABELS:
         if value_ms and value_ms % size_ms == 0:
             return f"{value_ms // size_ms} {label}"
@@ -57,7 +57,7 @@ def format_duration_ms(value_ms: int) -> str:
 
 
 def parse_size_bytes(text: str) -> int:
-    """Bytes of a memory size text."""
+    """Parses a memory size to bytes."""
     size = _counted(text.strip(), _BYTES)
     if size is None:
         raise ValueError(f"{text!r} is not a memory size (such as '64 mb', '20 kb', '1 gb' or a number of bytes)")
@@ -65,7 +65,7 @@ def parse_size_bytes(text: str) -> int:
 
 
 def format_size_bytes(value_bytes: int) -> str:
-    """The size in the highest unit that divides it: `20480` is `20 kb`."""
+    """Formats a size in the highest unit that divides it: `20480` is `20 kb`."""
     for size_bytes, label in _SIZE_LABELS:
         if value_bytes and value_bytes % size_bytes == 0:
             return f"{value_bytes // size_bytes} {label}"
@@ -73,7 +73,7 @@ def format_size_bytes(value_bytes: int) -> str:
 
 
 def show_duration_ms(span_ms: int) -> str:
-    """For people, rounded: `1h 02m 03s`, `2m 03s`, `3.4s`, `120ms`."""
+    """Formats a duration for people, rounded: `1h 02m 03s`, `2m 03s`, `3.4s`, `120ms`."""
     if span_ms < 1_000:
         return f"{span_ms}ms"
     if span_ms < 60_000:
@@ -84,7 +84,7 @@ def show_duration_ms(span_ms: int) -> str:
 
 
 def show_size_bytes(size_bytes: int) -> str:
-    """For people, rounded: `12 B`, `3.4 KiB`, `1.2 MiB`."""
+    """Formats a size for people, rounded: `12 B`, `3.4 KiB`, `1.2 MiB`."""
     value = float(size_bytes)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if value < 1024:

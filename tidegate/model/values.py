@@ -1,4 +1,4 @@
-"""The values of users, each named by what it is in a job.
+"""Names for the values of users, by their role in a job.
 
 A stream, its keys and its state hold whatever the functions of a user take and return: no class stands above them, as in PyFlink.
 These names are therefore open to a type checker, and a signature says with them which of those values is meant. What checks them is
@@ -10,37 +10,37 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 Record: TypeAlias = Any
-"""What a stream carries: a `Row`, a tuple, a number, an object of a user's class."""
+"""A record of a stream: a `Row`, a tuple, a number, an object of a user's class."""
 
 FieldValue: TypeAlias = Any
 """The value of a field of a record, or of a cell of a column; its type is that of the field."""
 
 Key: TypeAlias = Any
-"""What a `KeySelector` returns. Its hash is the same in every process."""
+"""The key that a `KeySelector` returns. Its hash is the same in every process."""
 
 StateValue: TypeAlias = Any
-"""What a function keeps in state: a value, an element of a list, a value of a map."""
+"""A value in a function's state: a value, an element of a list, a value of a map."""
 
 MapKey: TypeAlias = Any
 """A key within a `MapState` or within broadcast state."""
 
 Accumulated: TypeAlias = Any
-"""What an `AggregateFunction` accumulates; only its own methods look into it."""
+"""The accumulator of an `AggregateFunction`, which only its own methods access."""
 
 AssignedWindow: TypeAlias = Any
-"""What a stream's `WindowAssigner` makes; its class is known to the assigner, and to the trigger and the function that go with it."""
+"""A window of a stream's `WindowAssigner`; its class is known to the assigner and its trigger and function."""
 
 Committable: TypeAlias = Any
-"""What a sink's writer hands to its committer through a checkpoint; only that sink reads it."""
+"""What a sink's writer passes to its committer through a checkpoint; only that sink reads it."""
 
 ReaderPosition: TypeAlias = Any
-"""Where a reader stands in its split, or what the split is; only that source reads it."""
+"""The position of a reader in its split, or the split's description; only that source reads it."""
 
 UserObject: TypeAlias = Any
-"""A function, a type, a source or a sink of a program, where it is only kept and pickled; or a part of one."""
+"""A function, a type, a source or a sink of a program, or a part of one, where it is only stored and pickled."""
 
 Json: TypeAlias = Any
-"""What was read from JSON or is written to it: objects, lists, texts, numbers. What one document holds, its reader checks."""
+"""A JSON value: objects, lists, texts, numbers. Its reader checks its structure."""
 
 JsonObject: TypeAlias = dict[str, Json]
-"""An object of JSON, by the names of its members."""
+"""A JSON object, by the names of its members."""

@@ -1,4 +1,4 @@
-"""Whole numbers that a program gives: points and lengths of time, sizes, counts. Each is checked where it comes in.
+"""Validation of whole numbers that a program passes: times, durations, sizes, counts.
 
 As in PyFlink any number without a fraction is one, also of numpy: 5, ``np.int64(5)``, 5.0, ``Decimal(5)``, ``True``. Text and fractions are refused
 instead of being cut.
@@ -15,11 +15,11 @@ from tidegate.model.errors import InvalidJob
 from tidegate.model.values import FieldValue
 
 MIN_INT64, MAX_INT64 = -(2**63), 2**63 - 1
-"""Java's long, which times and counts are in files and on the wire."""
+"""The range of Java's long, as which times and counts are stored and sent."""
 
 
 def whole_number(value: FieldValue, what: str) -> int:
-    """Returns a number as ``int``. ``what`` begins the message: where it came in, and as what. Raises ``InvalidJob`` for what is no whole number, or is
+    """Returns a number as ``int``. ``what``: the beginning of the message, where it was passed and as what. Raises ``InvalidJob`` for other values, or
     beyond 64 bits."""
     number = value if value.__class__ is int else as_whole(value)
     if number is None:
@@ -36,7 +36,7 @@ def whole_number(value: FieldValue, what: str) -> int:
 
 
 def as_whole(value: FieldValue) -> int | None:
-    """``None``: it is no whole number."""
+    """Converts a value to ``int``; ``None``: it is not a whole number."""
     with contextlib.suppress(TypeError):
         return operator.index(value)
     if issubclass(type(value), (Real, Decimal)):

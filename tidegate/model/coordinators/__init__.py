@@ -1,1 +1,1 @@
-"""What operator coordinators in the JobManager and operators in subtasks say to each other, and what a coordinator keeps."""
+"""Messages between operator coordinators in the JobManager and operators in subtasks, and the coordinators' state."""

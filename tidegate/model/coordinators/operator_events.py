@@ -17,15 +17,15 @@ from dataclasses import dataclass, field
 from tidegate.model.ids import OperatorId
 
 DISCOVERING_SUBTASK = 0
-"""The reader that looks for new splits, for all readers of its source."""
+"""The subtask whose reader discovers new splits for all readers of its source."""
 ANY_READER = -1
-"""A split is for the first one that asks."""
+"""The reader of a split that is assigned to the first one that requests a split."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceSplit:
-    """``content`` is encoded by the client and decoded by the reader. ``size_bytes``: about how much there is to read, 0 if that is
-    not known."""
+    """A split in a coordinator. ``content`` is encoded by the client and decoded by the reader. ``size_bytes``: about how much there is to read, 0 if
+    unknown."""
 
     split_id: str
     content: bytes
@@ -34,25 +34,25 @@ class SourceSplit:
 
 @dataclass(frozen=True, slots=True)
 class RequestSplit:
-    """The reader has nothing left to begin."""
+    """Reader to coordinator: requests a split."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddSplits:
-    """They are the reader's from now on."""
+    """Coordinator to reader: assigns splits."""
 
     splits: tuple[SourceSplit, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class NoMoreSplits:
-    """The reader is at its end when it has read what it has."""
+    """Coordinator to reader: no splits follow, so the reader ends when it has read what it has."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReaderEvent:
-    """From a reader to the enumerator of its source, which runs in a subtask of its own: the JobManager passes it on, unread. One that
-    gets lost is sent again by the reader, which hears from the enumerator itself that it has come."""
+    """Reader to enumerator of its source, which runs in a subtask of its own: the JobManager forwards it unread. A lost one is sent again by the
+    reader, which gets acknowledgements from the enumerator itself."""
 
     enumerator: OperatorId
     subtask: int
@@ -61,27 +61,27 @@ class ReaderEvent:
 
 @dataclass(frozen=True, slots=True)
 class ReportBacklog:
-    """From an enumerator: whether its source works off a backlog now. It holds until the next one, or until the enumerator restarts."""
+    """Enumerator to JobManager: whether its source processes a backlog. It holds until the next one, or until the enumerator restarts."""
 
     is_processing: bool
 
 
 @dataclass(frozen=True, slots=True)
 class RequestDiscovery:
-    """A reader would look for new splits. It knows those that were in the state of any reader when it started, and asks for the others."""
+    """Reader to coordinator: asks for the splits to leave out of discovery, besides those that were in any reader's state when it started."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartDiscovery:
-    """The reader looks from now on. ``known``: splits that are no discoveries, beside those in the state that it started with. They are
-    named whole, since until a checkpoint holds them the reader's TaskManager is where a JobManager that takes the lead learns of them."""
+    """Coordinator to reader: starts discovery. ``known``: splits that are not discoveries, besides those in the state that the reader started with.
+    They are complete, since until a checkpoint contains them a JobManager that takes the lead learns of them from the reader's TaskManager."""
 
     known: tuple[SourceSplit, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SplitsDiscovered:
-    """They are the coordinator's from now on. ``reader``: the only subtask that may read them, or ``ANY_READER``."""
+    """Reader to coordinator: hands over discovered splits. ``reader``: the only subtask that may read them, or ``ANY_READER``."""
 
     splits: tuple[SourceSplit, ...]
     reader: int = ANY_READER
@@ -89,7 +89,7 @@ class SplitsDiscovered:
 
 @dataclass(frozen=True, slots=True)
 class DiscoveryNoted:
-    """The coordinator has those that came with the event of this number: they are in every checkpoint that is triggered after this."""
+    """Coordinator to reader: the splits of the event with this number are in every checkpoint triggered from now on."""
 
     number: int
 
@@ -109,7 +109,7 @@ CoordinatorEvent = (
 
 @dataclass(frozen=True, slots=True)
 class OperatorEvent:
-    """``number`` counts from 1 for each attempt and direction: a repeated message is known by it, and a gap means that one was lost."""
+    """An event with its number. ``number`` counts from 1 for each attempt and direction, so that repeated and lost messages are detected."""
 
     operator_id: OperatorId
     number: int
@@ -118,7 +118,7 @@ class OperatorEvent:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorState:
-    """The coordinator of a source in a checkpoint: the splits that no reader had. Those that were handed out are in the state of their readers."""
+    """The state of a source's coordinator in a checkpoint: the unassigned splits. Assigned ones are in the state of their readers."""
 
     unassigned: tuple[SourceSplit, ...] = ()
 

@@ -1,1 +1,1 @@
-"""Handles of state: those that hold it themselves, and those of a checkpoint, one by one."""
+"""Handles of state: those with inline content, and replacement of a checkpoint's handles."""

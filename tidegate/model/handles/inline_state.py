@@ -1,5 +1,5 @@
-"""State that travelled inside acknowledgements. Once ``_metadata`` holds it, the JobManager lets go of it, and reads it back
-only when a task is to be restored from it.
+"""Inline state of acknowledgements. Once ``_metadata`` contains it, the JobManager drops it, and reads it back only when a task is to be restored from
+it.
 
     drop_inline_state(manifest)            the same manifest; handles of inline state say only what it was
     inline_state_of(manifest)              what was dropped, by handle, from the manifest as it was read
@@ -18,16 +18,16 @@ from tidegate.model.errors import CorruptData, InternalError
 from tidegate.model.handles.mapped_handles import map_handles, mapped
 
 ContentKey = tuple[str, int]
-"""Checksum and size."""
+"""Checksum and size of inline state."""
 
 
 def drop_inline_state(manifest: CheckpointManifest) -> CheckpointManifest:
-    """What refers to no inline state is the same object as before."""
+    """Drops inline state from a manifest; parts without any are reused."""
     return map_handles(manifest, _drop)
 
 
 def inline_state_of(manifest: CheckpointManifest) -> dict[ContentKey, bytes]:
-    """Raises ``InternalError`` when two contents have the same checksum and size."""
+    """Returns the inline state of a manifest, by handle. Raises ``InternalError`` when two contents have the same checksum and size."""
     found: dict[ContentKey, bytes] = {}
     for operator in manifest.operators:
         for snapshot in operator.subtasks.values():
@@ -47,7 +47,7 @@ def is_dropped(handle: StateHandle) -> bool:
 
 
 def needs_inline_state(restore: TaskRestore | None) -> bool:
-    """Whether something of it was dropped."""
+    """Returns whether some of its inline state was dropped."""
     return restore is not None and any(
         is_dropped(named.handle)
         for operator in restore.operators.values()
@@ -57,7 +57,7 @@ def needs_inline_state(restore: TaskRestore | None) -> bool:
 
 
 def fill_inline_state(restore: TaskRestore, content: Mapping[ContentKey, bytes]) -> TaskRestore:
-    """Raises ``CorruptData`` when the checkpoint does not hold what was dropped."""
+    """Restores dropped inline state. Raises ``CorruptData`` when the checkpoint does not contain it."""
 
     def filled(handle: StateHandle) -> StateHandle:
         if not is_dropped(handle):

@@ -1,5 +1,4 @@
-"""Replaces the handles of a manifest, or of a part of it. Only what changes is copied, since there may be ten thousand
-subtasks."""
+"""Replacement of the handles of a manifest, or of a part of it. Only what changes is copied, since there may be ten thousand subtasks."""
 
 from __future__ import annotations
 
@@ -19,18 +18,18 @@ from tidegate.model.checkpoint import (
 )
 
 Change = Callable[[StateHandle], StateHandle]
-"""Gives the very handle back that it leaves alone."""
+"""Returns another handle, or the same object to leave it unchanged."""
 
 _Named = TypeVar("_Named", SegmentHandle, OperatorStateHandle, ChannelStateHandle)
 
 
 def map_handles(manifest: CheckpointManifest, change: Change) -> CheckpointManifest:
-    """What has no changed handle is the same object as before."""
+    """Replaces handles of a manifest; parts without a changed handle are reused."""
     return replace(manifest, operators=tuple(_operator(operator, change) for operator in manifest.operators))
 
 
 def mapped(part: tuple[_Named, ...], change: Change) -> tuple[_Named, ...]:
-    """The very tuple where nothing changes."""
+    """Replaces handles of a tuple; returns the same object if nothing changes."""
     if not part:
         return part
     handles = [change(named.handle) for named in part]
@@ -55,7 +54,7 @@ def _snapshot(snapshot: OperatorSnapshot, change: Change) -> OperatorSnapshot:
 
 
 def _with_handle(named: _Named, handle: StateHandle) -> _Named:
-    """``dataclasses.replace``, in half of its time."""
+    """Replaces the handle of a part, in half the time of ``dataclasses.replace``."""
     values_of, place = _LAYOUTS[type(named)]
     values = list(values_of(named))
     values[place] = handle

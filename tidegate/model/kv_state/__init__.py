@@ -1,4 +1,4 @@
-"""State that clients may ask for while its job runs (Flink: ``KvStateRegistry``): what a subtask says of it, and where it is.
+"""Queryable state (Flink: ``KvStateRegistry``): what a subtask registers, and where it is.
 
 StateDescriptor.set_queryable ─▶ subtask registers ─▶ TaskManager ─▶ JobManager
 client ─▶ JobManager: location ─▶ TaskManager of the key's group ─▶ subtask, between two slices ─▶ value
@@ -15,24 +15,24 @@ from tidegate.model.keygroups import KeyGroupRange
 
 @dataclass(frozen=True, slots=True)
 class KvStateInfo:
-    """One state of one subtask, as the subtask registers it."""
+    """A queryable state of one subtask, as the subtask registers it."""
 
     name: str
-    """By which clients ask for it; unique in the job."""
+    """The name by which clients query it; unique in the job."""
     operator_id: OperatorId
     operator: str
-    """For messages: its uid, or else its name."""
+    """The operator's uid, or else its name, for messages."""
     state_name: str
-    """As it is called in a checkpoint."""
+    """The name of the state in a checkpoint."""
     key_groups: KeyGroupRange
     max_parallelism: int
     types: bytes
-    """Pickled: the types of its keys and values. Subtasks make it and clients read it; nothing between them does."""
+    """The pickled types of its keys and values. Subtasks make it and clients read it."""
 
 
 @dataclass(frozen=True, slots=True)
 class KvStatePlace:
-    """Who holds one part of the key groups, and the server of its TaskManager (``host:port``)."""
+    """The subtask that holds a range of key groups, and the server of its TaskManager (``host:port``)."""
 
     key_groups: KeyGroupRange
     attempt: AttemptId
@@ -41,7 +41,7 @@ class KvStatePlace:
 
 @dataclass(frozen=True, slots=True)
 class KvStateLocation:
-    """Where a state of a job is now. ``places`` may miss key groups whose subtasks are not up."""
+    """The current location of a job's queryable state. ``places`` may lack key groups whose subtasks are not running."""
 
     info: KvStateInfo
     places: tuple[KvStatePlace, ...]

@@ -1,4 +1,4 @@
-"""Words of leadership that the machine, the drivers and those who look for a leader share."""
+"""Values of leader election, shared by the machine, the drivers and clients that look up a leader."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """Where a JobManager can be reached. ``process`` names it to people; ``rpc`` and ``rest`` are ``host:port``, empty where it does not
-    listen (yet)."""
+    """The addresses of a JobManager. ``process``: its name for people; ``rpc`` and ``rest``: ``host:port``, empty where it does not listen (yet)."""
 
     process: str
     rpc: str = ""
@@ -17,7 +16,7 @@ class Contact:
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """Who leads, in which term."""
+    """The leader and its term."""
 
     term: int
     contact: Contact
@@ -28,28 +27,28 @@ class Leader:
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """The store answers, in this session. One that went on after a suspension has its old number."""
+    """The store is connected, in this session. A session that continues after a suspension keeps its number."""
 
     session: int
 
 
 @dataclass(frozen=True, slots=True)
 class Suspended:
-    """The store does not answer just now; the session may go on, or be over."""
+    """The store does not answer; the session may continue or be over."""
 
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The session is over: what it held, others may have."""
+    """The session is over: other processes may have taken its locks."""
 
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class LockAcquired:
-    """It is this process's turn. ``term`` is higher than that of every leader before."""
+    """This process holds the lock. ``term`` is higher than that of every earlier leader."""
 
     session: int
     term: int
@@ -57,7 +56,7 @@ class LockAcquired:
 
 @dataclass(frozen=True, slots=True)
 class StoreRefused:
-    """The store did not take a change of this term: another leads."""
+    """The store refused a change of this term: another process leads."""
 
     term: int
     reason: str = ""
@@ -65,7 +64,7 @@ class StoreRefused:
 
 @dataclass(frozen=True, slots=True)
 class ResignationAsked:
-    """The process is to end."""
+    """The process is asked to end."""
 
 
 ElectionEvent = Connected | Suspended | Lost | LockAcquired

@@ -1,4 +1,4 @@
-"""Which attempts of a job were ever deployed, as the job store notes it before each: the last number of every region.
+"""Deployed attempts of a job as noted in the job store before each deployment: the last number of every region.
 
     7 0:7 3:9      the regions 0 and 3 had their last attempts as 7 and 9, all others as 7
 
@@ -18,7 +18,8 @@ _FORM = re.compile(r"\d+( \d+:\d+)*")
 
 @dataclass(frozen=True, slots=True)
 class NotedAttempts:
-    """``of_all``: the number that all regions were deployed with; -1 when nothing was. ``of_regions``: higher ones, by the index of a region."""
+    """The last attempt numbers. ``of_all``: the number with which all regions were deployed; -1 when nothing was. ``of_regions``: higher ones, by the
+    index of a region."""
 
     of_all: int = -1
     of_regions: Mapping[int, int] = field(default_factory=dict)
@@ -31,11 +32,11 @@ class NotedAttempts:
         return max(self.of_all, self.of_regions.get(region, -1))
 
     def covers(self, region: int | None, attempt: int) -> bool:
-        """It is noted, or a later one of the same region. ``None``: of all regions."""
+        """Returns whether an attempt, or a later one of the same region, is noted. ``None``: of all regions."""
         return attempt <= (self.of_all if region is None else self.of(region))
 
     def noting(self, attempts: Mapping[int | None, int]) -> NotedAttempts:
-        """With these as well. ``None``: the number of all regions."""
+        """Returns the notes with these attempts added. ``None``: the number of all regions."""
         of_all = max(self.of_all, attempts.get(None, -1))
         more = {region: attempt for region, attempt in attempts.items() if region is not None}
         regions = {region: max(self.of(region), more.get(region, -1)) for region in {*self.of_regions, *more}}
@@ -46,7 +47,7 @@ class NotedAttempts:
 
 
 def parse_noted_attempts(text: str) -> NotedAttempts:
-    """Raises ``CorruptData`` for another form."""
+    """Parses noted attempts. Raises ``CorruptData`` for another form."""
     if not _FORM.fullmatch(text):
         raise CorruptData(f"it is {text[:20]!r}, and not the numbers of attempts")
     of_all, *regions = text.split()

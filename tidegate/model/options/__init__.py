@@ -1,4 +1,4 @@
-"""Every option, declared once: Flink's key, type, unit, default, bounds and one line of documentation.
+"""All options, each declared once: Flink's key, type, unit, default, bounds and one line of documentation.
 
     from tidegate.model.options import CheckpointingOptions
     timeout_ms = configuration.get(CheckpointingOptions.TIMEOUT)
@@ -147,7 +147,7 @@ GROUPS: tuple[type, ...] = (
     SparkOptions,
     RuntimeOptions,
 )
-"""The groups, in the order of the reference page."""
+"""The option groups, in the order of the reference page."""
 
 
 _OF_A_JOB: tuple[type, ...] = GROUPS[: GROUPS.index(JobManagerOptions)]
@@ -155,19 +155,19 @@ _OF_A_JOB: tuple[type, ...] = GROUPS[: GROUPS.index(JobManagerOptions)]
 
 @cache
 def options_of(group: type) -> tuple[DeclaredOption, ...]:
-    """The options of one group, in the order of their declaration."""
+    """Returns the options of a group, in the order of their declaration."""
     return tuple(value for value in vars(group).values() if isinstance(value, ConfigOption))
 
 
 @cache
 def declared() -> Mapping[str, DeclaredOption]:
-    """All options by key, in the order of the reference page."""
+    """Returns all options by key, in the order of the reference page."""
     return MappingProxyType({option.key: option for group in GROUPS for option in options_of(group)})
 
 
 @cache
 def is_of_a_job(key: str) -> bool:
-    """Returns whether the processes of a cluster look an option up in the job's configuration alone, which lies on top of theirs. Of other
-    options some count for a job as well, but those are the ones that a process reads for itself, too."""
+    """Returns whether processes of a cluster read an option from the job's configuration only, which overrides theirs. Some other options apply to jobs
+    as well, but processes read those for themselves, too."""
     backups = CheckpointingOptions.LOCAL_BACKUP_DIRS
     return key != backups.key and any(key == option.key for group in _OF_A_JOB for option in options_of(group))

@@ -18,11 +18,11 @@ from tidegate.model.options.option import (
 )
 
 _OLD = "kubernetes.operator."
-"""Keys of earlier operators begin with it."""
+"""The prefix of keys of earlier operators."""
 
 
 class MetricAggregator(Enum):
-    """Which of the busy times of a vertex's subtasks counts."""
+    """How the busy times of a vertex's subtasks are aggregated."""
 
     AVG = "AVG"
     MAX = "MAX"
@@ -38,7 +38,7 @@ class AlignmentMode(Enum):
 
 
 class AutoScalerOptions:
-    """`tidegate autoscale`: which parallelism it finds right, and when it changes it. A job's own configuration counts before that of the command."""
+    """Options of `tidegate autoscale`: the target parallelism, and when it changes. A job's own configuration overrides the command's."""
 
     ENABLED = option(
         "job.autoscaler.enabled",
@@ -312,7 +312,7 @@ class AutoScalerOptions:
 
 
 class AutoscalerStandaloneOptions:
-    """The process that `tidegate autoscale` runs."""
+    """Options of the process that `tidegate autoscale` runs."""
 
     CONTROL_LOOP_INTERVAL = option(
         "autoscaler.standalone.control-loop.interval",

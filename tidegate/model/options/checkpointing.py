@@ -20,13 +20,13 @@ from tidegate.model.options.option import (
 )
 
 INT_MAX = 2**31 - 1
-"""Flink's option is a Java int."""
+"""The maximum of Flink's option, a Java int."""
 LATER = Kind.WITHOUT_EFFECT
 _P = "execution.checkpointing"
 
 
 class CheckpointRetention(Enum):
-    """What becomes of the last checkpoints when a job ends (Flink: `ExternalizedCheckpointRetention`)."""
+    """What is done with the last checkpoints when a job ends (Flink: `ExternalizedCheckpointRetention`)."""
 
     NONE = "NO_EXTERNALIZED_CHECKPOINTS"
     DELETE_ON_CANCELLATION = "DELETE_ON_CANCELLATION"
@@ -34,7 +34,7 @@ class CheckpointRetention(Enum):
 
 
 class CheckpointStorageKind(Enum):
-    """Where completed checkpoints live; derived from the directory when it is not set."""
+    """Where completed checkpoints are stored; derived from the directory unless it is set."""
 
     JOBMANAGER = "jobmanager"
     FILESYSTEM = "filesystem"
@@ -57,7 +57,7 @@ class StateBackendKind(Enum):
 
 
 class CheckpointingOptions:
-    """When checkpoints start, when they fail, what they write and where."""
+    """Options of checkpoints: when they start and fail, what they write and where."""
 
     INTERVAL = optional(
         f"{_P}.interval",
@@ -270,7 +270,7 @@ class CheckpointingOptions:
 
 
 class StateOptions:
-    """Where keyed state lives."""
+    """Options of keyed state."""
 
     BACKEND = option(
         "state.backend.type",
@@ -282,7 +282,7 @@ class StateOptions:
 
 
 class StateRecoveryOptions:
-    """What a job starts from."""
+    """Options of restoring a job."""
 
     PATH = optional(
         "execution.state-recovery.path",

@@ -1,4 +1,4 @@
-"""Checks between options: each looks at values that are all right by themselves, and says when they contradict."""
+"""Checks across options: each detects contradicting values that are valid by themselves."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Options(Protocol):
-    """What a check may look at."""
+    """The options that a check can read."""
 
     def get(self, option: ConfigOption[T]) -> T: ...
 
@@ -32,7 +32,7 @@ class Options(Protocol):
 
 
 def cross_checks(options: Options, unreadable: frozenset[str] = frozenset()) -> list[str]:
-    """Every contradiction, as one sentence each with the places of the options; empty when there is none.
+    """Returns every contradiction, as one sentence each with the places of the options; empty when there is none.
 
     A check that needs one of the `unreadable` keys is left out: what is wrong with that key is reported already.
     """
@@ -46,11 +46,11 @@ def cross_checks(options: Options, unreadable: frozenset[str] = frozenset()) -> 
 
 
 class _Unreadable(Exception):
-    """A check asked for an option whose text could not be read."""
+    """A check reads an option whose text is invalid."""
 
 
 class _Readable:
-    """The options without the unreadable ones."""
+    """The options except those whose text is invalid."""
 
     def __init__(self, options: Options, unreadable: frozenset[str]) -> None:
         self._options = options

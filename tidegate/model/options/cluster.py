@@ -1,4 +1,4 @@
-"""Options of the processes (Flink: `JobManagerOptions`, `TaskManagerOptions`, `RestOptions`, `HeartbeatManagerOptions`, ...)."""
+"""Options of processes (Flink: `JobManagerOptions`, `TaskManagerOptions`, `RestOptions`, `HeartbeatManagerOptions`, ...)."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _SHIPPED = "as in the config.yaml that Flink ships; Flink's built-in default is 
 
 
 class FailoverStrategy(Enum):
-    """What restarts when a subtask fails: its pipelined region, or the whole job."""
+    """Which subtasks restart when one fails: its pipelined region, or the whole job."""
 
     REGION = "region"
     FULL = "full"
 
 
 class LogLevel(Enum):
-    """Levels of the log."""
+    """The log levels."""
 
     DEBUG = "DEBUG"
     INFO = "INFO"
@@ -39,14 +39,14 @@ class LogLevel(Enum):
 
 
 class LogFormat(Enum):
-    """How a line of the log is written."""
+    """The format of log lines."""
 
     TEXT = "text"
     JSON = "json"
 
 
 class JobManagerOptions:
-    """Where the JobManager is, and how it schedules."""
+    """Options of the JobManager: its address, and scheduling."""
 
     RPC_ADDRESS = option(
         "jobmanager.rpc.address",
@@ -98,7 +98,7 @@ class JobManagerOptions:
 
 
 class RestOptions:
-    """The REST port."""
+    """Options of the REST port."""
 
     PORT = option(
         "rest.port", INT, "8081", "Port of the REST API; 0: any free one.", "web.port", minimum=0, maximum=PORT_MAX
@@ -178,7 +178,7 @@ class RestOptions:
 
 
 class LoadBalanceMode(Enum):
-    """On which TaskManagers slots are taken first (Flink: `TaskManagerLoadBalanceMode`)."""
+    """From which TaskManagers slots are taken first (Flink: `TaskManagerLoadBalanceMode`)."""
 
     NONE = "NONE"
     SLOTS = "SLOTS"
@@ -186,7 +186,7 @@ class LoadBalanceMode(Enum):
 
 
 class TaskManagerOptions:
-    """A TaskManager: where it is, how many slots it has, and what they may use."""
+    """Options of a TaskManager: its address, its slots, and their resources."""
 
     NUM_SLOTS = option(
         "taskmanager.numberOfTaskSlots",
@@ -327,14 +327,14 @@ class TaskManagerOptions:
 
 
 class HeartbeatOptions:
-    """How a silent process is noticed. A broken connection is noticed at once, whatever these say."""
+    """Options of heartbeats, which detect silent processes. A broken connection is detected at once, whatever these say."""
 
     INTERVAL = option("heartbeat.interval", DURATION, "10 s", "Time between two heartbeats.", minimum=1)
     TIMEOUT = option("heartbeat.timeout", DURATION, "50 s", "A peer silent for so long is lost.", minimum=1)
 
 
 class ClusterOptions:
-    """Registration, and what all processes have."""
+    """Options of registration, and of all processes."""
 
     REGISTRATION_INITIAL_TIMEOUT = option(
         "cluster.registration.initial-timeout", DURATION, "100 ms", "First wait for an answer; doubles.", minimum=1
@@ -358,7 +358,7 @@ class ClusterOptions:
 
 
 class TaskOptions:
-    """How subtasks are cancelled."""
+    """Options of cancelling subtasks."""
 
     CANCELLATION_INTERVAL = option(
         "task.cancellation.interval",
@@ -379,7 +379,7 @@ class TaskOptions:
 
 
 class FileOptions:
-    """Directories and logs of the processes."""
+    """Options of the processes' directories and logs."""
 
     BLOB_DIRECTORY = optional(
         "blob.storage.directory", STRING, "Directory of job files; not set: below the temporary one."

@@ -1,4 +1,4 @@
-"""The external resources that a configuration declares (Flink: ``ExternalResourceOptions.java``).
+"""External resources that a configuration declares (Flink: ``ExternalResourceOptions.java``).
 
 external-resources: gpu
 external-resource.gpu.amount: 2
@@ -19,12 +19,12 @@ _FACTORY = "driver-factory.class"
 _PARAMETER = "param."
 _WORD = re.compile(r"[A-Za-z0-9_-]+")
 GPU_FACTORY = "org.apache.flink.externalresource.gpu.GPUDriverFactory"
-"""Flink's name of the driver that runs a discovery script; here it is part of the TaskManager."""
+"""Flink's class name of the driver that runs a discovery script, which is built into the TaskManager here."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalResource:
-    """``factory``: what makes its driver; empty: it has none, and functions learn nothing of it."""
+    """A declared external resource. ``factory``: makes its driver; empty: there is none, and functions get no information about it."""
 
     name: str
     amount: int
@@ -33,7 +33,8 @@ class ExternalResource:
 
 
 def declared_resources(names: Sequence[str], texts: Mapping[str, str]) -> tuple[ExternalResource, ...]:
-    """``names``: those of ``external-resources``; ``none`` stands for none. Raises ``ConfigurationError`` that lists every problem."""
+    """Parses the external resources of a configuration. ``names``: of ``external-resources``; ``none`` stands for none. Raises ``ConfigurationError``
+    that lists every problem."""
     problems: list[str] = []
     found = [_declared(name, texts, problems) for name in dict.fromkeys(names) if name.lower() != "none"]
     if problems:

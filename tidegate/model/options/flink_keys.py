@@ -9,7 +9,7 @@ import pkgutil
 
 
 def _sections() -> dict[str, list[str]]:
-    """Returns the lines of the file by section; the package's loader reads it, as it reads the modules."""
+    """Returns the lines of the file by section, read by the package's loader like a module."""
     data = pkgutil.get_data("tidegate.model.options", "flink_keys.txt")
     assert data is not None
     found: dict[str, list[str]] = {}
@@ -24,13 +24,13 @@ def _sections() -> dict[str, list[str]]:
 _SECTIONS = _sections()
 
 AUTOSCALER_KEYS = frozenset(_SECTIONS["keys of the autoscaler"])
-"""Those of the autoscaler in Flink's Kubernetes operator."""
+"""The keys of the autoscaler in Flink's Kubernetes operator."""
 
 FLINK_KEYS = frozenset(_SECTIONS["keys"]) | AUTOSCALER_KEYS
-"""Current names, those of the autoscaler among them."""
+"""All current names, including those of the autoscaler."""
 
 FLINK_PREFIXES = tuple(_SECTIONS["families"])
-"""Families whose keys hold a name that the user chose, or belong to a plug-in of Flink."""
+"""Prefixes of keys that contain a name chosen by the user, or belong to a plug-in of Flink."""
 
 OLD_KEYS: dict[str, str] = dict(pair.split(" > ", 1) for pair in _SECTIONS["old names"])
-"""Old names that Flink 2.3.0 still reads, with the key that replaced each."""
+"""Old names that Flink 2.3.0 still reads, with their current keys."""

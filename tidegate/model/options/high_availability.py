@@ -1,4 +1,4 @@
-"""Where a JobManager keeps its jobs, so that the next one goes on with them."""
+"""Options of high availability: where a JobManager stores its jobs, so that the next one continues them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidegate.model.options.option import DURATION, STRING, choice, option, opti
 
 
 class HighAvailabilityType(Enum):
-    """``filesystem``: one directory of one machine; ``object-store``: a bucket alone. The types that Flink has and tidegate has not are refused by
+    """The kinds of high availability. ``filesystem``: a directory of one machine; ``object-store``: a bucket alone. Flink's other types are refused by
     name."""
 
     NONE = "NONE"
@@ -18,14 +18,14 @@ class HighAvailabilityType(Enum):
 
 
 class ZooKeeperAcl(Enum):
-    """Flink's names."""
+    """The access control of ZooKeeper nodes, with Flink's names."""
 
     OPEN = "open"
     CREATOR = "creator"
 
 
 class HighAvailabilityOptions:
-    """Flink's keys; ``filesystem`` and ``object-store`` are types of ours."""
+    """Options of high availability with Flink's keys; the types ``filesystem`` and ``object-store`` are tidegate's own."""
 
     TYPE = option(
         "high-availability.type",

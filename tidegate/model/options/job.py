@@ -8,7 +8,7 @@ from tidegate.model.keygroups import UPPER_BOUND_MAX_PARALLELISM
 from tidegate.model.options.option import BOOL, DURATION, FLOAT, INT, MEMORY_SIZE, STRING, choice, option, optional
 
 INT_MAX = 2**31 - 1
-"""Flink's options are Java ints."""
+"""The maximum of Flink's options, Java ints."""
 _R = "restart-strategy"
 
 
@@ -33,13 +33,13 @@ class BatchShuffleMode(Enum):
     """How the subtasks of a BATCH job exchange records."""
 
     ALL_EXCHANGES_BLOCKING = "ALL_EXCHANGES_BLOCKING"
-    """A subtask begins when those that it reads from have finished. What they wrote lies in Spark's shuffle until then."""
+    """A subtask starts when its producers have finished; their output is in Spark's shuffle until then."""
     ALL_EXCHANGES_PIPELINED = "ALL_EXCHANGES_PIPELINED"
     """All subtasks run at the same time, as in STREAMING mode."""
 
 
 class PipelineOptions:
-    """Name, parallelism and shape of the job."""
+    """Options of the job's name, parallelism and shape."""
 
     PARALLELISM = option(
         "parallelism.default",
@@ -83,7 +83,7 @@ class PipelineOptions:
 
 
 class ExecutionOptions:
-    """How records are handed on."""
+    """Options of how records are exchanged."""
 
     RUNTIME_MODE = option(
         "execution.runtime-mode",
@@ -128,7 +128,7 @@ class ExecutionOptions:
 
 
 class RestartStrategyOptions:
-    """When, and how often, a failed job restarts."""
+    """Options of restarts after a failure."""
 
     TYPE = optional(
         f"{_R}.type",

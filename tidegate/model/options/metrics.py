@@ -1,4 +1,4 @@
-"""Reporters: Prometheus metrics on a port of each process, and OpenTelemetry traces of checkpoints and recoveries.
+"""Options of reporters: Prometheus metrics on a port of each process, and OpenTelemetry traces of checkpoints and recoveries.
 
 Flink's keys for a reporter hold a name of the user's choice, ``metrics.reporter.<name>.*``; here each kind has its usual name:
 ``prom`` for metrics and ``otel`` for traces.
@@ -12,14 +12,14 @@ from tidegate.model.options.option import DURATION, LIST, STRING, choice, option
 
 
 class SpanDetail(Enum):
-    """How much of a checkpoint becomes a span (Flink: ``CheckpointSpanDetailLevel``)."""
+    """The detail in which checkpoints become spans (Flink: ``CheckpointSpanDetailLevel``)."""
 
     CHECKPOINT = "SPAN_PER_CHECKPOINT"
     SUBTASKS = "CHILDREN_SPANS_PER_SUBTASK"
 
 
 class MetricOptions:
-    """Prometheus (Flink: ``MetricOptions``, ``PrometheusReporterFactory``)."""
+    """Options of Prometheus (Flink: ``MetricOptions``, ``PrometheusReporterFactory``)."""
 
     REPORTERS = optional("metrics.reporters", LIST, "Which reporters run: `prom`. Not set: those with a factory class.")
     PROM_FACTORY = optional(
@@ -36,7 +36,7 @@ class MetricOptions:
 
 
 class TraceOptions:
-    """OpenTelemetry (Flink: ``TraceOptions``, ``OpenTelemetryTraceReporterFactory``). Needs the extra `telemetry`."""
+    """Options of OpenTelemetry (Flink: ``TraceOptions``, ``OpenTelemetryTraceReporterFactory``). Needs the extra `telemetry`."""
 
     REPORTERS = optional("traces.reporters", LIST, "Which reporters run: `otel`. Not set: those with a factory class.")
     OTEL_FACTORY = optional(

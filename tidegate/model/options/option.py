@@ -1,4 +1,4 @@
-"""What a configuration option is: a key, a type, a default, its bounds, and whether it has an effect here.
+"""Configuration options: key, type, default, bounds, and whether an option has an effect here.
 
 A declaration is the only place that knows an option: parsing, checks, the reference page and `--help` follow from it. Defaults
 are written as texts and read by the option's own type, so the documented default is the real one.
@@ -19,11 +19,11 @@ E = TypeVar("E", bound=Enum)
 
 
 class Kind(Enum):
-    """Whether setting the option changes anything. Keys that are neither declared nor Flink's are refused."""
+    """Whether setting the option has an effect. Keys that are neither declared nor Flink's are refused."""
 
     EFFECTIVE = "effective"
     WITHOUT_EFFECT = "without effect"
-    """Flink's, read and checked like any other, but nothing here looks at it yet: one warning."""
+    """An option of Flink that is parsed and checked but not used yet: it logs one warning."""
 
 
 PORT_MAX = 65_535
@@ -32,7 +32,7 @@ PORT_MAX = 65_535
 
 @dataclass(frozen=True)
 class ValueType(Generic[T]):
-    """How values of one type are read from text and written back: `parse(format(value)) == value`.
+    """How values of one type are parsed from text and formatted: `parse(format(value)) == value`.
 
     `parse` raises `ValueError` with a message that names what was expected. `unit` is that of the parsed number, if any.
     """
@@ -45,7 +45,7 @@ class ValueType(Generic[T]):
 
 @dataclass(frozen=True)
 class ConfigOption(Generic[T]):
-    """One declared option. `default` is a parsed value; `None` when the option is not set by default.
+    """A declared option. `default`: a parsed value; `None` when the option is not set by default.
 
     `minimum` and `maximum` are inclusive and in the type's unit; `except_for` are values outside them that are allowed (such as
     -1 for "derive it"). `fallback_keys` are Flink's old names, looked at in order when `key` is absent. `deviation` says why
@@ -65,11 +65,11 @@ class ConfigOption(Generic[T]):
 
     @property
     def unit(self) -> str:
-        """Unit of the value that `Configuration.get` returns: `ms`, `bytes`, or nothing."""
+        """Returns the unit of the value that `Configuration.get` returns: `ms`, `bytes`, or nothing."""
         return self.type.unit
 
     def parse(self, text: str) -> T:
-        """The value of a text. Raises `ValueError` for another type's text and for what lies outside the bounds."""
+        """Parses a text. Raises `ValueError` for an invalid text and for a value out of bounds."""
         value = self.type.parse(text)
         if isinstance(value, int | float) and not isinstance(value, bool) and value not in self.except_for:
             if self.minimum is not None and value < self.minimum:
@@ -79,16 +79,16 @@ class ConfigOption(Generic[T]):
         return value  # type: ignore[no-any-return]
 
     def format(self, value: T) -> str:
-        """The text that `parse` reads back as `value`; empty for an option that is not set."""
+        """Formats a value so that `parse` reads it back; empty for an option that is not set."""
         return "" if value is None else self.type.format(value)
 
     def show(self, bound: float) -> str:
-        """A bound as a user would write it."""
+        """Formats a bound as a user would write it."""
         return self.type.format(bound if self.type is FLOAT else int(bound))
 
 
 DeclaredOption: TypeAlias = ConfigOption[Any]
-"""An option, whatever the type of its value."""
+"""An option whose value may have any type."""
 
 
 def option(
@@ -103,7 +103,7 @@ def option(
     kind: Kind = Kind.EFFECTIVE,
     deviation: str = "",
 ) -> ConfigOption[T]:
-    """Declare an option that always has a value; `default` is written as a user would write it."""
+    """Declares an option that always has a value; `default` is written as a user would write it."""
     made: ConfigOption[T] = ConfigOption(
         key, type, type.parse(default), doc, kind, minimum, maximum, except_for, fallback_keys, deviation
     )
@@ -120,12 +120,12 @@ def optional(
     maximum: float | None = None,
     kind: Kind = Kind.EFFECTIVE,
 ) -> ConfigOption[T | None]:
-    """Declare an option that is not set by default."""
+    """Declares an option that is not set by default."""
     return ConfigOption(key, type, None, doc, kind, minimum, maximum, (), fallback_keys)
 
 
 def choice(enumeration: type[E], **also: E) -> ValueType[E]:
-    """The values of an enumeration, in any case, with `-` and `_` taken as the same; `also` are Flink's other spellings."""
+    """Returns the type of an enumeration's values, in any case and with `-` equal to `_`; `also` are Flink's other spellings."""
     spellings = {_fold(member.value): member for member in enumeration} | {_fold(text): m for text, m in also.items()}
 
     def parse(text: str) -> E:

@@ -1,4 +1,4 @@
-"""Options that Flink does not have: `spark.master`, and `tidegate.*` for what only this runtime needs; and a range where Flink has one port.
+"""Options that Flink does not have: `spark.master`, `tidegate.*` for what only this runtime needs, and a range where Flink has one port.
 
 Every other `spark.*` key goes to Spark as it is.
 """
@@ -24,7 +24,7 @@ from tidegate.model.options.option import (
 
 
 class ShownRecord(Enum):
-    """What an exception shows of the record at which a user function failed."""
+    """What an error shows of the record for which a user function failed."""
 
     VALUE = "VALUE"
     SHAPE = "SHAPE"
@@ -32,7 +32,7 @@ class ShownRecord(Enum):
 
 
 class SparkOptions:
-    """The Spark that hosts the subtasks."""
+    """Options of the Spark that hosts the subtasks."""
 
     MASTER = option(
         "spark.master",
@@ -57,7 +57,7 @@ class SparkOptions:
 
 
 class RuntimeOptions:
-    """Batches, slices and queues of a subtask; limits between a TaskManager and its subtasks."""
+    """Options of a subtask's batches, slices and queues, and limits between a TaskManager and its subtasks."""
 
     EXECUTOR_HOST = optional(
         "tidegate.taskmanager.executor-host",

@@ -1,4 +1,4 @@
-"""Options of what a Python program brings with it (Flink: `PythonOptions`)."""
+"""Options of a Python program's dependencies (Flink: `PythonOptions`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tidegate.model.options.option import STRING, optional
 
 
 class PythonOptions:
-    """Files, requirements and archives that travel with a job."""
+    """Options of the files, requirements and archives that are shipped with a job."""
 
     FILES = optional(
         "python.files",

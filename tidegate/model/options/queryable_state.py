@@ -1,4 +1,4 @@
-"""`queryable-state.*`: state that clients may ask for while its job runs."""
+"""Options of queryable state, `queryable-state.*`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from tidegate.model.options.option import BOOL, INT, PORTS, option
 
 
 class QueryableStateOptions:
-    """The KvState server of a TaskManager. Flink's client proxies (`queryable-state.proxy.*`) are not needed here: a client asks the JobManager where
-    a key is, and then the server of that TaskManager."""
+    """Options of a TaskManager's KvState server. Flink's client proxies (`queryable-state.proxy.*`) are not needed here: a client asks the JobManager
+    where a key is, and then that TaskManager's server."""
 
     ENABLE = option(
         "queryable-state.enable",

@@ -1,4 +1,4 @@
-"""TaskManagers that the JobManager starts by itself (Flink: ``ResourceManagerOptions``)."""
+"""Options of TaskManagers that the JobManager starts by itself (Flink: ``ResourceManagerOptions``)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidegate.model.options.option import DURATION, FLOAT, INT, STRING, choice, 
 
 
 class ResourceManagerDriver(Enum):
-    """Who starts TaskManagers."""
+    """What starts TaskManagers."""
 
     NONE = "none"
     PROCESS = "process"
@@ -17,7 +17,7 @@ class ResourceManagerDriver(Enum):
 
 
 class ResourceManagerOptions:
-    """TaskManagers that are started when jobs need slots. The keys are Flink's; ``tidegate.*`` are ours."""
+    """Options of TaskManagers that are started when jobs need slots. The keys are Flink's; ``tidegate.*`` are ours."""
 
     DRIVER = option(
         "tidegate.resourcemanager.driver",

@@ -10,14 +10,14 @@ _P = "state.backend.rocksdb"
 
 
 class PriorityQueueStateType(Enum):
-    """Where timers live."""
+    """Where timers are stored."""
 
     HEAP = "HEAP"
     ROCKSDB = "ROCKSDB"
 
 
 class RocksDBOptions:
-    """Where RocksDB lives, and what memory it takes."""
+    """Options of RocksDB's directories and memory."""
 
     LOCAL_DIRECTORIES = optional(
         f"{_P}.localdir",

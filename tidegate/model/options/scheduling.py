@@ -1,4 +1,4 @@
-"""How many subtasks a job has while it runs: Flink's ``jobmanager.scheduler`` and ``jobmanager.adaptive-scheduler``."""
+"""Options of the parallelism of running jobs: Flink's ``jobmanager.scheduler`` and ``jobmanager.adaptive-scheduler``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SchedulerExecutionMode(Enum):
 
 
 class AdaptiveSchedulerOptions:
-    """How many subtasks a job has while it runs."""
+    """Options of the adaptive scheduler: the parallelism of a running job."""
 
     SCHEDULER = option(
         "jobmanager.scheduler",
@@ -90,7 +90,7 @@ class AdaptiveSchedulerOptions:
 
 
 class SlotOptions:
-    """How long the JobManager waits for slots, and keeps those it does not use."""
+    """Options of slots: how long the JobManager waits for them, and keeps unused ones."""
 
     REQUEST_TIMEOUT = option(
         "slot.request.timeout", DURATION, "5 min", "A job that waits longer fails with NoResourceAvailable.", minimum=1

@@ -1,4 +1,5 @@
-"""`security.ssl.*`: TLS between the processes of a cluster, and on its REST ports; `tidegate.security.*`: users and what they may do."""
+"""Options of security: `security.ssl.*` for TLS between the processes of a cluster and on its REST ports; `tidegate.security.*` for users and their
+permissions."""
 
 from __future__ import annotations
 

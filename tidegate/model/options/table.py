@@ -11,7 +11,7 @@ _FIXED = re.compile(r"GMT([+-](0[0-9]|1[0-8]):[0-5][0-9])")
 
 
 def fixed_offset(zone: str) -> str | None:
-    """`+05:45` of `GMT+05:45`; `None` for a zone that has a name."""
+    """Returns the offset of a zone such as `GMT+05:45` (`+05:45`); `None` for a named zone."""
     found = _FIXED.fullmatch(zone)
     return found.group(1) if found else None
 
@@ -32,7 +32,7 @@ TIME_ZONE: ValueType[str] = ValueType("time zone", _parse_zone, str)
 
 
 class TableOptions:
-    """How SQL reads and computes."""
+    """Options of how SQL reads and computes."""
 
     LOCAL_TIME_ZONE: ConfigOption[str] = ConfigOption(
         "table.local-time-zone",

@@ -1,4 +1,4 @@
-"""What goes by the REST port beside questions: programs that are uploaded, and the history of jobs that are over."""
+"""Options of the REST port besides queries: uploaded programs, and the history of ended jobs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PORT_MAX = 65535
 
 
 class WebOptions:
-    """Programs that are uploaded and run by REST (Flink: ``WebOptions``)."""
+    """Options of programs that are uploaded and run by REST (Flink: ``WebOptions``)."""
 
     SUBMIT_ENABLE = option(
         "web.submit.enable",
@@ -42,7 +42,7 @@ class WebOptions:
 
 
 class HistoryOptions:
-    """Jobs that have ended: kept as files, and shown by the history server (Flink: ``HistoryServerOptions``)."""
+    """Options of the history of ended jobs, which is stored as files and shown by the history server (Flink: ``HistoryServerOptions``)."""
 
     ARCHIVE_DIR = optional(
         "jobmanager.archive.fs.dir",

@@ -1,1 +1,1 @@
-"""Another parallelism for a job that runs: what is wanted of it, and the shape that it takes."""
+"""Rescaling of a running job: the requested bounds, and the shape that it takes."""

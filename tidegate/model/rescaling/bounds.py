@@ -1,4 +1,4 @@
-"""Between which parallelisms the vertices of a job may run, and what is refused (Flink: ``JobResourceRequirements.java``).
+"""The bounds of the parallelism of a job's vertices, and which are refused (Flink: ``JobResourceRequirements.java``).
 
     bounds ─▶ problems_of ─▶ texts for the user
           └─▶ fit(slots) ──▶ the parallelism of each vertex, in so many slots
@@ -16,12 +16,12 @@ from tidegate.model.graph import JobGraph, JobVertex, Partitioner
 from tidegate.model.ids import VertexId
 
 NOT_SAID = -1
-"""In place of a bound: 1 below, the max parallelism above. Flink's REST API has it so."""
+"""Stands for a default bound: 1 for the lower, the max parallelism for the upper, as in Flink's REST API."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParallelismBounds:
-    """Both ends are included."""
+    """A range of parallelism, both ends included."""
 
     lower: int
     upper: int
@@ -31,17 +31,17 @@ Bounds = Mapping[VertexId, ParallelismBounds]
 
 
 def bounds_of(graph: JobGraph) -> dict[VertexId, ParallelismBounds]:
-    """Returns those of a job for which no others were asked: at most the parallelism that it has."""
+    """Returns the default bounds of a job: at most the parallelism that it has."""
     return {v.vertex_id: ParallelismBounds(1, v.parallelism) for v in graph.vertices}
 
 
 def most_of(vertex: JobVertex) -> int:
-    """The highest parallelism that a vertex can have."""
+    """Returns the highest possible parallelism of a vertex."""
     return vertex.parallelism if vertex.keeps_parallelism else vertex.max_parallelism
 
 
 def completed(graph: JobGraph, bounds: Bounds) -> dict[VertexId, ParallelismBounds]:
-    """With ends in the place of those that were not said."""
+    """Replaces default bounds by numbers."""
     most = {vertex.vertex_id: most_of(vertex) for vertex in graph.vertices}
     return {
         vertex_id: ParallelismBounds(
@@ -53,7 +53,7 @@ def completed(graph: JobGraph, bounds: Bounds) -> dict[VertexId, ParallelismBoun
 
 
 def problems_of(graph: JobGraph, bounds: Bounds) -> list[str]:
-    """Why the bounds, which are ``completed``, are refused, in Flink's words where it refuses them; none: they are not."""
+    """Returns why ``completed`` bounds are refused, with Flink's messages where it refuses them; empty: they are not."""
     vertices = {vertex.vertex_id: vertex for vertex in graph.vertices}
     problems = []
     for vertex_id, asked in bounds.items():
@@ -71,8 +71,8 @@ def problems_of(graph: JobGraph, bounds: Bounds) -> list[str]:
 
 
 def fit(graph: JobGraph, bounds: Bounds, slots: int) -> dict[VertexId, int] | None:
-    """The highest parallelism of each vertex in so many slots: groups of slot sharing get as many each as long as they need them. ``None``: even the lowest
-    does not fit."""
+    """Returns the highest parallelism of each vertex that fits ``slots``; slot sharing groups grow evenly as far as they need. ``None``: even the
+    lowest does not fit."""
     joined = [_common(group, bounds) for group in forward_groups(graph)]
     highest = {vertex.vertex_id: both.upper for group, both in joined for vertex in group}
     if slots_of(graph, highest) <= slots:
@@ -86,7 +86,7 @@ def fit(graph: JobGraph, bounds: Bounds, slots: int) -> dict[VertexId, int] | No
 
 
 def slots_of(graph: JobGraph, parallelism: Mapping[VertexId, int]) -> int:
-    """How many slots a job needs: its slot sharing groups need as many as their widest vertices have subtasks."""
+    """Returns how many slots a job needs: for each slot sharing group the highest parallelism of its vertices."""
     widest: dict[str, int] = {}
     for vertex in graph.vertices:
         group = vertex.slot_sharing_group
@@ -95,7 +95,7 @@ def slots_of(graph: JobGraph, parallelism: Mapping[VertexId, int]) -> int:
 
 
 def with_parallelism(graph: JobGraph, parallelism: Mapping[VertexId, int]) -> JobGraph:
-    """The job in another shape: only numbers of subtasks change. Vertices that are not named stay as they are."""
+    """Returns the job with other parallelisms. Vertices that are not named stay unchanged."""
     vertices = (replace(v, parallelism=parallelism.get(v.vertex_id, v.parallelism)) for v in graph.vertices)
     return replace(graph, vertices=tuple(vertices))
 
@@ -105,7 +105,7 @@ def parallelism_of(graph: JobGraph) -> dict[VertexId, int]:
 
 
 def forward_groups(graph: JobGraph) -> list[tuple[JobVertex, ...]]:
-    """Vertices that have the same parallelism, since rows go forward between them, in the order of the graph."""
+    """Returns the groups of vertices with equal parallelism, since they are connected by FORWARD edges, in the order of the graph."""
     group_of = {vertex.vertex_id: [vertex.vertex_id] for vertex in graph.vertices}
     for edge in graph.edges:
         source, target = group_of[edge.source], group_of[edge.target]
@@ -122,7 +122,7 @@ _Joined = tuple[tuple[JobVertex, ...], ParallelismBounds]
 def _grown(
     graph: JobGraph, joined: Iterable[_Joined], found: Mapping[VertexId, int], slots: int
 ) -> dict[VertexId, int] | None:
-    """One step higher where it is lowest and fits; ``None``: nowhere."""
+    """Raises the parallelism of the lowest group that fits by one; ``None``: there is none."""
     for group, both in sorted(joined, key=lambda one: found[one[0][0].vertex_id]):
         now = found[group[0].vertex_id]
         more = {**found, **{vertex.vertex_id: now + 1 for vertex in group}}
@@ -166,7 +166,7 @@ def _problem(vertex: JobVertex, asked: ParallelismBounds) -> str:
 
 
 def _contradictions(graph: JobGraph, bounds: Bounds) -> list[str]:
-    """Tells which vertices need the same parallelism, and may not have it."""
+    """Returns which vertices need the same parallelism but have disjoint bounds."""
     found = []
     for group, both in (_common(group, bounds) for group in forward_groups(graph)):
         if both.lower > both.upper:

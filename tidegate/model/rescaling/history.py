@@ -1,4 +1,4 @@
-"""What is remembered of the times when a job took, or was to take, another parallelism.
+"""The history of a job's rescalings.
 
 Names and meanings are those of Flink 2.3's ``adaptive/timeline`` (``Rescale.java``, ``TriggerCause.java``, ``TerminatedReason.java``).
 """
@@ -64,7 +64,7 @@ class SchedulerState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SchedulerStateSpan:
-    """``left_ms``: ``None`` while the job is in this state. ``error``: why it was entered."""
+    """A period in one scheduler state. ``left_ms``: ``None`` while the job is in this state. ``error``: why it was entered."""
 
     state: SchedulerState
     entered_ms: int
@@ -86,7 +86,7 @@ class VertexRescale:
 
 @dataclass(frozen=True, slots=True)
 class Rescale:
-    """``attempt`` counts those for the same requirements. ``ended_ms`` and ``reason``: ``None`` while it is under way."""
+    """One rescaling. ``attempt`` counts those for the same requirements. ``ended_ms`` and ``reason``: ``None`` while it is in progress."""
 
     rescale_id: str
     requirements_id: str
@@ -101,7 +101,7 @@ class Rescale:
 
 @dataclass(frozen=True, slots=True)
 class Rescales:
-    """``history``: newest first. Counts and durations, in ms, are of all that there ever were."""
+    """The rescalings of a job. ``history``: the latest ones, newest first. Counts and durations, in ms, include older ones."""
 
     history: tuple[Rescale, ...] = ()
     latest: Mapping[TerminalState, Rescale] = field(default_factory=dict)
