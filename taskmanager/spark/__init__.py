@@ -1,1 +1,3 @@
-"""The only importer of pyspark: the session, the deployment of a subtask, and the entry point inside the Spark worker."""
+"""Runs subtasks on Spark: the Spark session, the deployment of a subtask as a Spark job, and the entry point inside the Spark worker. Only this package imports
+pyspark.
+"""

@@ -1,4 +1,4 @@
-"""The subtask's end of its control stream: mails in, everything it tells out, in order.
+"""The subtask's end of its control stream to the TaskManager: delivers incoming mails and sends all messages in order.
 
     runtime ──ControlPort──▶ socket, or what it has no room for ──▶ outbox ──one thread──▶ TaskManager
     mailbox ◀──one thread, in order─────────────────────────────────────────────────────── TaskManager
@@ -63,21 +63,25 @@ from tidegate.wire.convert_events import operator_event_from_pb, operator_event_
 from tidegate.wire.convert_kv_state import kv_state_to_pb
 
 GRACE_S = 2.0
-"""Chosen, not measured: time for user code to clean up behind itself, well below the 5 s in which no worker outlives its TaskManager."""
+"""Seconds between a broken control stream and the end of the process, for the cleanup of user code; well below the 5 s after which no worker outlives its
+TaskManager. Chosen, not measured.
+"""
 CLOSE_TIMEOUT_S = 5.0
-"""Chosen, not measured: a TaskManager that does not read for so long is frozen or gone."""
+"""Seconds that ``close`` waits for the TaskManager to read everything; one that does not read for so long is frozen or gone. Chosen, not measured."""
 CONNECT_TIMEOUT_S = 20.0
-"""Chosen, not measured: a TaskManager that starts many subtasks accepts them in turn."""
+"""Seconds within which the TaskManager must accept the connection; one that starts many subtasks accepts them in turn. Chosen, not measured."""
 
 _Answers = queue.SimpleQueue["subtask_pb2.ToSubtask.Answer | None"]
-"""What came for one request; ``None`` behind it when the stream is over."""
+"""Queue with the answers to one request, and ``None`` after them if the stream ended."""
 
 
 class ControlStream:
-    """Implements ``tidegate.taskmanager.runtime.ports.ControlPort``. ``deliver`` puts a mail; it is called by another thread."""
+    """Implements ``tidegate.taskmanager.runtime.ports.ControlPort`` on a socket. ``deliver`` puts a mail into the mailbox; it is called by the
+    reading thread.
+    """
 
     def __init__(self, entry: SubtaskEntry, deliver: Callable[[Mail], None], tls: TlsFiles | None = None) -> None:
-        """``tls``: for TCP. Raises ``OSError`` when its files cannot be read."""
+        """``tls``: used for TCP. Raises ``OSError`` when its files cannot be read."""
         self._entry = entry
         self._deliver = deliver
         connection, self._target = addresses.make_client(entry.control_address, tls)
@@ -87,23 +91,23 @@ class ControlStream:
         self._hung_up = threading.Event()
         self._is_ending = False
         self._ident = threading.get_ident()
-        """The subtask's thread, which opens the stream."""
+        """Thread id of the subtask, which opens the stream."""
         self._call_ids = itertools.count(1)
         self._calls: dict[int, _Answers] = {}
         self._calls_lock = threading.Lock()
         self.take_fault: Callable[[common_pb2.SubtaskFault], None] = lambda fault: None
-        """Called by another thread when a fault was asked for on purpose."""
+        """Callback for an injected fault; called by the reading thread."""
         self.before_last_word: Callable[[], None] = lambda: None
-        """Called before the last word is sent, so that pending reports go ahead of it."""
+        """Callback before the final state is sent, so that pending reports are sent before it."""
 
     @property
     def own_host(self) -> str:
-        """The address of this machine by which the TaskManager is reached, once the stream is open; nothing by a Unix socket."""
+        """Address of this machine at which the TaskManager sees it, once the stream is open; empty for a Unix socket."""
         name = self._socket.getsockname()
         return str(name[0]) if isinstance(name, tuple) else ""
 
     def attach(self) -> TaskDeployment:
-        """Say hello and wait for the deployment. Raises the TaskManager's refusal, or ``Unreachable``."""
+        """Connects, sends the hello and returns the deployment. Raises the TaskManager's refusal, or ``Unreachable``."""
         hello = subtask_pb2.FromSubtask.Hello(
             attempt=self._entry.attempt, token=self._entry.token, pid=os.getpid(), host=socket.gethostname()
         )
@@ -132,12 +136,12 @@ class ControlStream:
         self._socket.settimeout(None)
 
     def fetch_blob(self, key: str) -> bytes:
-        """The content of a blob, by way of the TaskManager's cache, which has verified it."""
+        """Returns the content of a blob from the TaskManager's cache, which has verified it."""
         parts = self._ask(subtask_pb2.FromSubtask.Request(fetch_blob=common_pb2.BlobRef(key=key)))
         return b"".join(part.blob.data for part in parts)
 
     def align_watermark(self, group: str, watermark_ms: int, interval_ms: int) -> int:
-        """Report a source's watermark. Returns the lowest of its group, in ms."""
+        """Reports a source's watermark; returns the lowest watermark of its group. All in ms."""
         request = common_pb2.AlignWatermarkRequest(
             attempt=self._entry.attempt, group=group, watermark_ms=watermark_ms, interval_ms=interval_ms
         )
@@ -145,12 +149,12 @@ class ControlStream:
         return answer.watermark.lowest_ms
 
     def register_kv_state(self, info: KvStateInfo) -> None:
-        """Tell the JobManager of state that clients may ask for. Raises ``InvalidJob`` when the job has another one of that name."""
+        """Registers queryable state at the JobManager. Raises ``InvalidJob`` when the job has another state of that name."""
         for _ in self._ask(subtask_pb2.FromSubtask.Request(register_kv_state=kv_state_to_pb(info))):
             pass
 
     def _ask(self, request: subtask_pb2.FromSubtask.Request) -> Iterator[subtask_pb2.ToSubtask.Answer]:
-        """Send a request; its answers, to the last. Raises the TaskManager's error, or ``Unreachable``."""
+        """Sends a request and yields its answers up to the last. Raises the TaskManager's error, or ``Unreachable`` when the stream ended."""
         answers: _Answers = queue.SimpleQueue()
         request.call_id = next(self._call_ids)
         with self._calls_lock:
@@ -208,20 +212,20 @@ class ControlStream:
         self._outbox.put(subtask_pb2.FromSubtask(metrics=task_metrics_to_pb(metrics)))
 
     def interrupted(self, stack: str) -> None:
-        """It does not react to its cancellation, and its function stands there."""
+        """Reports that the subtask does not react to its cancellation, with the stack of its thread."""
         self._outbox.put(subtask_pb2.FromSubtask(interrupted=subtask_pb2.FromSubtask.Interrupted(stack=stack)))
 
     def print(self, text: str, is_error: bool = False, is_bare: bool = False) -> None:
-        """Pass on whole lines that user code printed, or, bare, a sink."""
+        """Sends whole lines that user code printed; ``is_bare``: lines of a sink, which are shown without the task's name."""
         self._outbox.print(text, is_error, is_bare)
 
     @property
     def has_ended(self) -> bool:
-        """Whether the last word was said."""
+        """Whether the final state was sent."""
         return self._is_ending
 
     def close(self) -> None:
-        """Send what is left, wait until the TaskManager has read it, and hang up."""
+        """Sends what is left, waits until the TaskManager has read it and closed the stream, at most ``CLOSE_TIMEOUT_S``, and closes the socket."""
         self._outbox.close()
         self._hung_up.wait(CLOSE_TIMEOUT_S)
         with contextlib.suppress(OSError):
@@ -267,7 +271,7 @@ class ControlStream:
                 self._deliver(mail)
 
     def _sample(self, wanted: common_pb2.SampleStacksOptions) -> None:
-        """In a thread of its own, since it takes seconds."""
+        """Samples the subtask's stacks and sends them. Runs in a thread of its own, since it takes seconds."""
         found = sample_stacks(self._ident, wanted.samples, wanted.delay_ms, wanted.depth)
         stacks = [common_pb2.SampledStack(frames=each.frames, count=each.count, on_cpu=each.on_cpu) for each in found]
         self._outbox.put(subtask_pb2.FromSubtask(stacks=subtask_pb2.FromSubtask.Stacks(stacks=stacks)))
@@ -278,7 +282,7 @@ class ControlStream:
         self._outbox.put(subtask_pb2.FromSubtask(state_queried=queried))
 
     def _receive(self) -> subtask_pb2.ToSubtask:
-        """The next message. Raises ``EOFError`` at the end, ``OSError``, ``CorruptFrame``."""
+        """Returns the next message. Raises ``EOFError`` at the end of the stream, ``OSError``, ``CorruptFrame``."""
         length = frames.payload_bytes(self._exactly(frames.HEADER_BYTES))
         return frames.parse(subtask_pb2.ToSubtask, self._exactly(length))
 
@@ -299,7 +303,7 @@ def _threads() -> subtask_pb2.FromSubtask:
 
 
 def mail_from_pb(message: subtask_pb2.ToSubtask) -> Mail | None:
-    """The mail in a message; ``None`` for one that this version does not know."""
+    """Returns the mail in a message; ``None`` for a kind of message that this version does not know."""
     match message.WhichOneof("message"):
         case "connect":
             return ConnectInputs(tuple(producer_from_pb(producer) for producer in message.connect.producers))

@@ -1,4 +1,4 @@
-"""The Python daemon of our Spark workers (``spark.python.daemon.module``): imports everything once, then forks.
+"""The Python daemon of our Spark workers (``spark.python.daemon.module``): imports all modules once, then forks a process for each subtask attempt.
 
     JVM ── starts, by `python -m` ──▶ daemon ── fork, 10 ms ──▶ worker = one subtask attempt
 
@@ -34,7 +34,7 @@ ENVIRONMENT = {
     "GRPC_VERBOSITY": "ERROR",
     "SPT_NOENV": "1",  # a worker's title takes the place of its arguments, not of its environment, which tools look for
 }
-"""Read by native libraries when they are loaded. What a user has set stays."""
+"""Environment variables that native libraries read when they are loaded. Variables that the user has set keep their values."""
 
 PREIMPORTED = (
     "numpy",
@@ -65,30 +65,34 @@ PREIMPORTED = (
     "tidegate.functions.field_reduce",
     "tidegate.functions.sql.scalar",
 )
-"""What any job may need. What an extra brings is not here: it would take the place of a module of that name which a job brings (`kafka.py`)."""
+"""Modules that any job may need, imported before the first fork. Modules of extras are not here: they would shadow a module of the same name that a job ships
+(`kafka.py`).
+"""
 
 
 COLLECT_AFTER = (50_000, 10, 10)
-"""New objects before young ones are looked through for cycles, and after how many of those rounds older ones are, and
-all. With Python's 700 a snapshot of state, which makes as many lists and tuples as there are entries, looks through all
-state several times a second: each time 50 to 90 ms for half a million entries, with the interpreter's lock. What is no
-cycle is freed at once as ever; old cycles wait for five million new objects."""
+"""Thresholds of Python's cycle collector (``gc.set_threshold``): new objects before a young collection, and collections before older generations are included.
+
+With Python's default of 700, a snapshot of state, which makes as many lists and tuples as there are entries, has the collector traverse all state several times
+a second: 50 to 90 ms each time for half a million entries, with the interpreter's lock held. Objects outside cycles are freed at once in any case; old cycles
+wait for five million new objects.
+"""
 
 
 def set_environment() -> None:
-    """Begin again with ``ENVIRONMENT``, unless it is set: the C library reads it when a process starts."""
+    """Executes this program again with the variables of ``ENVIRONMENT`` that are not set: the C library reads them when a process starts."""
     missing = {name: value for name, value in ENVIRONMENT.items() if name not in os.environ}
     if missing:
         os.execve(sys.executable, sys.orig_argv, {**os.environ, **missing})  # noqa: S606  (this program again)
 
 
 def prepare_path(path: list[str]) -> list[str]:
-    """``sys.path`` without archives."""
+    """Returns the entries of ``sys.path`` that are not archives."""
     return [entry for entry in path if not entry.endswith((".zip", ".jar"))]
 
 
 def thread_count() -> int | None:
-    """Threads of this process as the kernel counts them; ``None`` where it does not tell (macOS)."""
+    """Returns the number of this process's threads that the kernel counts; ``None`` where it does not report it (macOS)."""
     try:
         status = Path("/proc/self/status").read_text(encoding="ascii")
     except OSError:
@@ -97,14 +101,14 @@ def thread_count() -> int | None:
 
 
 def has_hung_up(descriptor: int) -> bool:
-    """Tells whether every writer of the pipe that is read here is gone."""
+    """Tells whether all writers of the pipe that ``descriptor`` reads have closed it."""
     poller = select.poll()
     poller.register(descriptor, 0)
     return any(event & select.POLLHUP for _, event in poller.poll(0))
 
 
 def main() -> None:
-    """Prepare, then serve fork requests until standard input ends."""
+    """Runs the daemon: imports the modules, then serves fork requests until standard input ends."""
     set_environment()
     sys.path[:] = prepare_path(sys.path)
     sys.path_importer_cache.clear()

@@ -1,4 +1,4 @@
-"""What a job brought with it, in the process of a subtask: requirements installed, archives unpacked.
+"""Installs the requirements and unpacks the archives that a job ships, in the process of a subtask.
 
 Requirements are installed once for all subtasks of a TaskManager, into a directory named by their content; a second
 subtask waits for the first. Archives belong to the one process: its working directory becomes the place where they lie.
@@ -24,18 +24,18 @@ from tidegate.model.errors import ExternalError, InvalidJob
 from tidegate.model.shipped_files import ARCHIVES, PACKAGES, REQUIREMENTS
 
 _INSTALL_LIMIT_S = 600
-"""Chosen, not measured: large wheels by a slow network."""
+"""Seconds after which the installation of requirements is given up: time for large wheels on a slow network. Chosen, not measured."""
 _BROKEN = (
     *(tarfile.TarError, zipfile.BadZipFile, OSError, ValueError, RuntimeError, EOFError),
     *(zlib.error, lzma.LZMAError, struct.error, OverflowError, IndexError),
 )
-"""What ``tarfile`` and ``zipfile`` raise for what is no whole archive, or one that needs a password."""
+"""Exceptions that ``tarfile`` and ``zipfile`` raise for a broken archive, or one that needs a password."""
 _TAIL = 2000
-"""Characters: pip says last why it failed."""
+"""Characters at the end of pip's output that are shown in an error; pip prints the cause last."""
 
 
 def use_requirements(files: Mapping[str, bytes], place: Path) -> None:
-    """Installs below ``place`` what is not there, and puts it on ``sys.path``. Raises ``ExternalError``."""
+    """Installs the job's requirements below ``place`` unless they are there, and puts them on ``sys.path``. Raises ``ExternalError`` when pip fails."""
     if REQUIREMENTS not in files:
         return
     name = hashlib.sha256(b"\0".join(files.get(key, b"") for key in (REQUIREMENTS, PACKAGES))).hexdigest()[:16]
@@ -49,7 +49,7 @@ def use_requirements(files: Mapping[str, bytes], place: Path) -> None:
 
 
 def use_archives(files: Mapping[str, bytes], directory: Path) -> None:
-    """Unpacks them below ``directory``, which becomes the working directory. Raises ``InvalidJob`` for one that is broken."""
+    """Unpacks the job's archives below ``directory`` and makes that the working directory. Raises ``InvalidJob`` for a broken archive."""
     found = {PurePosixPath(name): content for name, content in files.items() if name.startswith(f"{ARCHIVES}/")}
     if not found:
         return
@@ -64,7 +64,7 @@ def use_archives(files: Mapping[str, bytes], directory: Path) -> None:
 
 
 def check_interpreter(wanted: str | None) -> None:
-    """Raises ``InvalidJob`` unless the job's ``python.executable`` is the one that runs here."""
+    """Raises ``InvalidJob`` if the interpreter that runs here is not ``wanted``, the job's ``python.executable``; ``None`` or empty: any."""
     if not wanted:
         return
     found = shutil.which(wanted)
@@ -97,7 +97,7 @@ def _install(files: Mapping[str, bytes], target: Path) -> None:
 
 
 def unpack(archive: Path, target: Path, what: str) -> None:
-    """By the name of the archive: a tar or a zip. Raises ``InvalidJob`` that names ``what`` for one that is broken."""
+    """Unpacks a tar or zip file; the suffix of its name tells which. Raises ``InvalidJob`` that names ``what`` for a broken one."""
     try:
         _unpack(archive, target)
     except _BROKEN as error:

@@ -43,14 +43,18 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 CANCEL_AFTER_KILL_S = 0.5
-"""Chosen, not measured: Spark sees a killed worker after 0.2 s, and then needs no cancel."""
+"""Seconds between the SIGKILL of a worker and the cancellation of its Spark job: Spark sees a killed worker after 0.2 s and then needs no cancellation. Chosen,
+not measured.
+"""
 CORES_POLL_S = 0.2
-"""Chosen, not measured: small beside the seconds in which Spark starts another executor."""
+"""Seconds between two looks at Spark's number of cores: small beside the seconds in which Spark starts an executor. Chosen, not measured."""
 OnEnd = Callable[[AttemptId, ErrorInfo | None], None]
 
 
 class SparkDeployer:
-    """``submit`` and ``cancel`` return at once, from any thread; ``on_end`` is called from the attempt's own."""
+    """Starts and cancels the Spark jobs of subtask attempts. ``submit`` and ``cancel`` return at once, from any thread; ``on_end`` is called by the attempt's
+    thread.
+    """
 
     def __init__(self, session: Session, control_address: str) -> None:
         self._session = session
@@ -60,17 +64,17 @@ class SparkDeployer:
         self._empty_rdds: dict[int, RDD[object]] = {}
         self._running: dict[AttemptId, threading.Thread] = {}
         self._granted: dict[AttemptId, int] = {}
-        """Cores of those that ask for more than one, and may have them."""
+        """Cores of each attempt whose resources were checked and that declares them; others count as one."""
         self._cancelled: set[AttemptId] = set()
         self._served: set[AttemptId] = set()
-        """Those for which Spark reads or writes beside their subtask."""
+        """Attempts for which Spark runs jobs of sources or sinks beside their subtask."""
         self._most_cores = 0
-        """As many as Spark had at any moment at which an attempt started."""
+        """Largest number of cores that Spark had when an attempt started."""
         self._leaving: dict[str, int] = {}
-        """Executors that take no more tasks, and their cores."""
+        """Executors that are being decommissioned, with their cores."""
 
     def submit(self, submission: SparkSubmission, on_end: OnEnd) -> None:
-        """Start the attempt's Spark job. ``on_end`` is called exactly once, whatever happens."""
+        """Starts the attempt's Spark job in a thread. ``on_end`` is called exactly once, with ``None`` or the error."""
         thread = threading.Thread(
             target=self._run, args=(submission, on_end), name=f"spark job {submission.attempt}", daemon=True
         )
@@ -79,8 +83,9 @@ class SparkDeployer:
         thread.start()
 
     def cancel(self, attempt: AttemptId, pid: int = 0, host: str = "") -> None:
-        """End the attempt by force: its process by SIGKILL when it is on this machine, which ends its Spark job sooner than
-        cancelling does; else, or if that did not help, its Spark job."""
+        """Kills the attempt: its process with SIGKILL if it is on this machine, which ends its Spark job sooner than a cancellation; then, or if it is
+        elsewhere, cancels its Spark job.
+        """
         delay_s = 0.0
         if pid and host == socket.gethostname():
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -98,12 +103,12 @@ class SparkDeployer:
             return len(self._running)
 
     def _occupied(self) -> int:
-        """Cores that they have, or wait for."""
+        """Returns the number of cores that the attempts hold or wait for."""
         with self._lock:
             return sum(self._granted.get(attempt, 1) for attempt in self._running)
 
     def leaving(self) -> frozenset[AttemptId]:
-        """Those that run where Spark takes the executor away. Blocks; raises what py4j does."""
+        """Returns the attempts on executors that Spark decommissions. Blocks for calls into the JVM; raises the errors of py4j."""
         found = {
             executor: cores
             for executor, cores in leaving_executors(self._session.context).items()
@@ -155,7 +160,7 @@ class SparkDeployer:
     def _run_storing(
         self, submission: SparkSubmission, edges: StoredEdges, operators: Mapping[str, object], entry: SubtaskEntry
     ) -> None:
-        """Its producers have finished, and its consumers begin when it has."""
+        """Runs an attempt of a BATCH job: its producers have finished, and its consumers start after it has stored its output."""
         inputs = self._outputs.inputs(edges, submission.attempt)
         if operators:  # writes its result, where it is a query that is materialized
             query_partitions(
@@ -165,7 +170,7 @@ class SparkDeployer:
             self._outputs.run(submission.attempt, edges, inputs, StoringPartition(entry).over_blocks)
 
     def drop_outputs(self, job_id: JobId) -> None:
-        """What its subtasks have stored is not needed any longer."""
+        """Removes all outputs that the job's subtasks have stored."""
         self._outputs.drop(job_id)
 
     def _wants(self, submission: SparkSubmission) -> Callable[[], bool]:
@@ -174,7 +179,7 @@ class SparkDeployer:
     def _entry(
         self, submission: SparkSubmission, operators: Mapping[str, object], closing: contextlib.ExitStack
     ) -> SubtaskEntry:
-        """Returns what the worker gets. What serves it meanwhile is closed with ``closing``."""
+        """Returns the entry that the worker gets. Opens a ``SparkDoor`` if the attempt needs one; ``closing`` closes it."""
         attempt, settings = submission.attempt, dict(submission.settings)
         if any(not isinstance(found, SparkSource) for found in operators.values()):
             if settings["tls_identity"]:
@@ -200,7 +205,7 @@ class SparkDeployer:
     def _partitions(
         self, submission: SparkSubmission, operators: Mapping[str, object], entry: SubtaskEntry
     ) -> JavaObject:
-        """The Java RDD whose partition runs the attempt."""
+        """Returns the Java RDD whose partition runs the attempt."""
         run = SubtaskPartition(entry)
         found = (
             query_partitions(self._session.sql(), submission, operators, run, self._wants(submission))
@@ -215,12 +220,13 @@ class SparkDeployer:
         return partitions._jrdd
 
     def _host(self) -> str:
-        """Where executors reach this process."""
+        """Returns the host at which executors reach this process."""
         return "127.0.0.1" if is_unix(self._control_address) else self._control_address.rsplit(":", 1)[0].strip("[]")
 
     def _wait_for_cores(self, submission: SparkSubmission) -> None:
-        """Raises ``NoResourceAvailable`` where Spark never had as many cores as are needed. When it had, an executor is away: it is
-        waited for, up to the attempt's start timeout, by which the attempt is cancelled."""
+        """Waits until Spark has a core for the attempt. Raises ``NoResourceAvailable`` at once if Spark never had as many cores as are needed. If it had, an
+        executor is missing: the wait then ends with the attempt's start timeout, which cancels it.
+        """
         if self._session.has_parallelism:
             return
         is_told = False
@@ -267,7 +273,7 @@ class SparkDeployer:
 
 
 def error_of_job(failure: Exception, submission: SparkSubmission, jvm_is_alive: bool) -> ErrorInfo:
-    """What a Spark job that raised means for its attempt."""
+    """Returns the error of an attempt for the exception that its Spark job raised."""
     attempt = submission.attempt
     origin = f"{submission.task_name} ({attempt.subtask + 1}/{submission.parallelism})#{attempt.attempt}"
     if isinstance(failure, ExternalError) or hasattr(failure, "code"):

@@ -1,4 +1,4 @@
-"""What travels to a Spark worker: addresses, a token and an attempt id, never user code."""
+"""Defines what is sent to a Spark worker to start a subtask: addresses, a token and an attempt id; never user code."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class SubtaskEntry:
-    """What a worker needs to find its TaskManager. ``settings`` are those of ``WorkerSettings``, as texts."""
+    """Addresses and identity with which a worker finds its TaskManager. ``settings``: the fields of ``WorkerSettings`` as texts."""
 
     control_address: str
     attempt: str

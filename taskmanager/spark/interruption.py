@@ -20,36 +20,36 @@ from tidegate.taskmanager.runtime.failures import TaskInterrupted
 from tidegate.taskmanager.runtime.mailbox import Mailbox
 
 FIRST_AFTER_S = 1.0
-"""Chosen, not measured: a function that needs less for a record is not torn out of it."""
+"""Seconds between the cancellation and the first interrupt: a function that needs less for a record is not interrupted. Chosen, not measured."""
 SIGNAL = signal.SIGUSR2
-"""Not SIGTERM, which functions handle."""
+"""Signal that interrupts the main thread. Not SIGTERM, which functions handle."""
 SHOWN_FRAMES = 12
-"""Chosen, not measured: the innermost ones, where the function stands."""
+"""Number of innermost frames in the stack that is reported. Chosen, not measured."""
 
 
 NOT_REACTING = "the task does not react to its cancellation and is interrupted; it stands at"
-"""In the TaskManager's output, with the stack below."""
+"""Message in the TaskManager's output before the stack of an interrupted task."""
 
 
 class Interrupter:
-    """Made in the main thread, in which the subtask runs. ``tell`` takes the stack before each interrupt."""
+    """Interrupts the main thread, in which the subtask runs and which makes this object. ``tell`` gets the stack before each interrupt."""
 
     def __init__(self, mailbox: Mailbox, tell: Callable[[str], None], interval_s: float = 30.0) -> None:
         self._mailbox = mailbox
         self._tell = tell
         self.interval_s = interval_s
-        """``task.cancellation.interval``; the job may have its own, which is known after its deployment came."""
+        """Value of ``task.cancellation.interval`` in seconds; replaced by the job's own value after its deployment has arrived."""
         self._thread = threading.get_ident()
         self._is_over = threading.Event()
         self._is_wanted = False
         signal.signal(SIGNAL, self._on_signal)
 
     def begin(self) -> None:
-        """The subtask was asked to stop. From any thread; returns at once."""
+        """Starts to interrupt the subtask, which is being cancelled. Returns at once; callable from any thread."""
         threading.Thread(target=self._run, name="interrupter", daemon=True).start()
 
     def end(self) -> None:
-        """Its last word is about to be said: no interrupt comes after it."""
+        """Ends the interrupts, before the final state is sent."""
         self._is_over.set()
         self._is_wanted = False
         signal.signal(SIGNAL, signal.SIG_IGN)

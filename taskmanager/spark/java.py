@@ -1,4 +1,4 @@
-"""Finds Java, before Spark fails without it in a hundred lines."""
+"""Finds Java and checks its version, before Spark would fail without it with a long trace."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 from tidegate.model.errors import ExternalError
 
 OLDEST = 17
-"""PySpark 4 needs it."""
+"""Lowest major version of Java that PySpark 4 supports."""
 _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 _ADVICE = f"Spark needs Java {OLDEST} or newer: install one (such as the package default-jre-headless) or set JAVA_HOME"
 
 
 def find_java(java_home: str | None = None) -> Path:
-    """The ``java`` that Spark will run, as Spark looks for it. Raises ``ExternalError`` when there is none."""
+    """Returns the ``java`` program that Spark will run, found as Spark finds it. Raises ``ExternalError`` when there is none."""
     home = java_home if java_home is not None else os.environ.get("JAVA_HOME", "")
     if home:
         program = Path(home, "bin", "java")
@@ -31,7 +31,7 @@ def find_java(java_home: str | None = None) -> Path:
 
 
 def check_java(program: Path) -> int:
-    """Its major version. Raises ``ExternalError`` when it does not run or is too old."""
+    """Returns the major version of Java. Raises ``ExternalError`` when the program does not run or is too old."""
     try:
         told = subprocess.run(
             [program, "-XX:-UsePerfData", "-version"],
@@ -55,7 +55,7 @@ def check_java(program: Path) -> int:
 
 
 def parse_version(text: str) -> int | None:
-    """The major version in what ``java -version`` prints: 8 for ``1.8.0_392``, 17 for ``17.0.15``."""
+    """Returns the major version in the output of ``java -version``: 8 for ``1.8.0_392``, 17 for ``17.0.15``."""
     found = _VERSION.search(text)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""The JVM of a Spark driver, started by us rather than by PySpark, which would fork this process with all its threads.
+"""Starts and ends the JVM of a Spark driver, in place of PySpark, which would fork this process with all its threads.
 
 ``PySpark`` forks to let the JVM ignore Ctrl-C, and a fork runs gRPC's handlers while its threads are busy. A session of its own does
 the same without a fork. The JVM ends when its standard input closes (Spark's ``PythonGatewayServer``), which it looks at only when it is up;
@@ -24,35 +24,35 @@ if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
 
 JavaObject: TypeAlias = Any
-"""An object of the JVM as Py4J shows it: a method is looked for when it is called."""
+"""An object of the JVM as Py4J shows it; methods are looked up when they are called."""
 
 STOP_TIMEOUT_S = 3.0
-"""Chosen, not measured: afterwards it is killed."""
+"""Seconds that the JVM gets to end by itself before it is killed. Chosen, not measured."""
 _POLL_S = 0.02
-"""Chosen, not measured: small beside the seconds in which a JVM starts."""
+"""Seconds between two looks for the gateway: small beside the seconds in which a JVM starts. Chosen, not measured."""
 _GATEWAY_PORT, _GATEWAY_SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
-"""Where PySpark looks for a gateway that runs."""
+"""Environment variables in which PySpark looks for a running gateway."""
 _QUICK = "-XX:-UsePerfData -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Flags of the small JVM that only puts together the command line of the real one."""
+"""Flags of the small JVM that only puts together the command line of the driver's JVM."""
 
 
 class Jvm(Protocol):
-    """One JVM with a Py4J gateway in it."""
+    """A JVM with a Py4J gateway."""
 
     @property
     def pid(self) -> int: ...
     def is_alive(self) -> bool: ...
     def connect(self) -> JavaObject:
-        """A Py4J gateway, with PySpark's imports."""
+        """Returns a Py4J gateway to the JVM, with PySpark's imports."""
 
     def stop(self) -> bool:
-        """End it; whether it ended by itself. Returns when it is gone."""
+        """Ends the JVM and waits until it is gone; returns whether it ended without being killed."""
 
     def kill(self) -> None: ...
 
 
 class OwnJvm:
-    """A child of this process."""
+    """A JVM that is a child of this process."""
 
     def __init__(self, process: subprocess.Popen[bytes], port: int, secret: str) -> None:
         self._process = process
@@ -86,8 +86,10 @@ class OwnJvm:
 
 
 class ParentJvm:
-    """The one that started this process: `spark-submit` in cluster mode runs the driver's JVM in a container of the cluster, and that runs Python. It says
-    in the environment where its gateway is (Spark: ``PythonRunner.scala``), and ends when this process has."""
+    """The JVM that started this process: with `spark-submit` in cluster mode, the driver's JVM runs in a container of the cluster and starts Python.
+
+    It passes the address of its gateway in the environment (Spark: ``PythonRunner.scala``), and ends after this process has ended.
+    """
 
     def __init__(self) -> None:
         self._parent = os.getppid()
@@ -111,16 +113,18 @@ class ParentJvm:
         return True
 
     def kill(self) -> None:
-        """It notices how this process ends, and lets the cluster start another one, or not."""
+        """Does nothing: the JVM notices the end of this process, and the cluster decides whether to start another one."""
 
 
 Began = Callable[["subprocess.Popen[bytes]"], None]
-"""Told of the process as soon as there is one, long before the JVM is up: it can be ended from then on."""
+"""Callback with the process as soon as it is started, long before the JVM is up; from then on it can be ended."""
 
 
 def start_jvm(properties: Mapping[str, str], directory: Path, log_file: Path, began: Began, timeout_s: float) -> OwnJvm:
-    """Start it in ``directory`` with its output in ``log_file``, from a thread that lives as long as it shall. Raises ``ExternalError``
-    when it ends or hangs."""
+    """Starts a JVM in ``directory`` with its output in ``log_file``. Raises ``ExternalError`` when it ends early or is not up after ``timeout_s``.
+
+    On Linux the JVM ends with the thread that calls this, so that thread must live as long as the JVM is needed.
+    """
     from pyspark.find_spark_home import _find_spark_home
 
     find_home: Any = _find_spark_home
@@ -148,7 +152,7 @@ def start_jvm(properties: Mapping[str, str], directory: Path, log_file: Path, be
 
 
 def write_properties(properties: Mapping[str, str], file: Path) -> None:
-    """Writes a file of Java properties that this user alone can read: a command line is visible to everybody on the machine."""
+    """Writes a file of Java properties that only this user can read; a command line is visible to all users of the machine."""
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with open(descriptor, "w", encoding="ascii") as target:
         for key, value in properties.items():
@@ -156,14 +160,14 @@ def write_properties(properties: Mapping[str, str], file: Path) -> None:
 
 
 def _escaped(text: str) -> str:
-    """As ``java.util.Properties.load`` reads it."""
+    """Returns the text escaped for ``java.util.Properties.load``."""
     units = text.encode("utf-16-be")
     letters = (int.from_bytes(units[i : i + 2], "big") for i in range(0, len(units), 2))
     return "".join(chr(c) if (chr(c).isalnum() and c < 128) or chr(c) in "._-/" else f"\\u{c:04x}" for c in letters)
 
 
 def discard(served: JavaObject) -> None:
-    """Read the (empty) result, so that the JVM's serving thread ends too."""
+    """Reads the empty result of a Spark job, so that the JVM's thread that serves it ends."""
     from pyspark.serializers import NoOpSerializer
     from pyspark.util import _load_from_socket
 
@@ -173,15 +177,17 @@ def discard(served: JavaObject) -> None:
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
-    """End a JVM that may still be the scripts that start it, at once, with all that these run."""
+    """Kills a JVM and its process group, which also holds the scripts that start it."""
     with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
         os.killpg(process.pid, signal.SIGKILL)
 
 
 def placed_rdd(context: SparkContext, partitions: int, location: str) -> RDD[object]:
-    """Partitions with a place: Spark runs them on the executor that is named, as long as that is there and has a core free within
-    ``spark.locality.wait.process``. Each partition has one element that means nothing: ``SparkContext.makeRDD`` gives a place to elements only. ``location``:
-    ``executor_<host>_<executor id>`` (Spark: ``TaskLocation.scala``)."""
+    """Returns an RDD whose partitions Spark runs on one executor, as long as that is there and has a core free within ``spark.locality.wait.process``.
+
+    ``location``: ``executor_<host>_<executor id>`` (Spark: ``TaskLocation.scala``). Each partition has one meaningless element, since ``SparkContext.makeRDD``
+    takes locations of elements only.
+    """
     from pyspark import RDD
     from pyspark.serializers import NoOpSerializer
 
@@ -208,8 +214,11 @@ def _connected(port: str, secret: str) -> JavaObject:
 
 
 class OfNumpy:
-    """A converter of PySpark's that is asked for values of numpy only. Asked for any other, as for each argument of the first call into the JVM, it imports
-    PySpark's helpers of tests to find out whether there is a numpy, and they import pandas: 0.4 s of each start (``pyspark/sql/types.py``)."""
+    """Wraps a converter of PySpark so that it is asked about numpy values only.
+
+    Asked about another value, such as an argument of the first call into the JVM, the converter imports PySpark's test helpers to find out whether numpy is
+    there, and these import pandas: 0.4 s of each start (``pyspark/sql/types.py``).
+    """
 
     def __init__(self, converter: Any) -> None:
         self._converter = converter
@@ -225,7 +234,7 @@ class OfNumpy:
 
 
 def guard_converters_of_numpy() -> None:
-    """Put ``OfNumpy`` around those that PySpark has registered at Py4J."""
+    """Wraps the numpy converters that PySpark has registered at Py4J in ``OfNumpy``."""
     from py4j import protocol
     from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 
@@ -236,7 +245,7 @@ def guard_converters_of_numpy() -> None:
 
 
 def _wait_for_gateway(process: subprocess.Popen[bytes], told: Path, timeout_s: float) -> tuple[int, str]:
-    """Port and secret of the gateway, from the file that it moves into place when it listens."""
+    """Waits for the file that the gateway moves into place when it listens; returns its port and secret."""
     gives_up_at = time.monotonic() + timeout_s
     while not told.exists():
         code = process.poll()

@@ -1,4 +1,4 @@
-"""What the JVM of the Spark session says of itself, under the names that Flink gives these figures of its own JVM."""
+"""Reads metrics of the Spark session's JVM, under the names that Flink gives to the metrics of its own JVM."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _POOLS = {"direct": "Direct", "mapped": "Mapped"}
 
 
 def jvm_figures(context: SparkContext) -> dict[str, float]:
-    """Bytes and counts; its CPU is seen from outside. Empty when the JVM does not answer: it is ending."""
+    """Returns threads, classes and memory of the JVM (counts and bytes) by metric name. Empty when the JVM does not answer, since it is ending."""
     try:
         return _asked(context._jvm)
     except (Py4JError, OSError):
@@ -24,13 +24,13 @@ def jvm_figures(context: SparkContext) -> dict[str, float]:
 
 
 class JvmCollectors:
-    """The JVM's garbage collectors: each, and all of them together."""
+    """Metrics of the JVM's garbage collectors, one by one and in total."""
 
     def __init__(self) -> None:
         self._rates: dict[str, CollectorRate] = {}
 
     def look(self, jvm: JavaObject, now_ms: float) -> dict[str, float]:
-        """Counts, milliseconds, and milliseconds for each second since the look before. Empty when the JVM does not answer."""
+        """Returns collections, time in ms, and ms per second since the last call, by metric name. Empty when the JVM does not answer."""
         try:
             beans = jvm.java.lang.management.ManagementFactory.getGarbageCollectorMXBeans()
             found = {

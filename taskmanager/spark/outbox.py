@@ -1,4 +1,4 @@
-"""Messages of a subtask that its socket has not taken yet, in order. Printed text is gathered, and bounded.
+"""The queue of messages of a subtask that its socket has not taken yet, in order. Printed text is gathered, and bounded.
 
 put ──▶ socket, at once        while nothing waits and there is room: no other thread has to wake up
     └─▶ queue ──run──▶ socket  else
@@ -15,13 +15,13 @@ from tidegate.security.sockets import SharedTls
 from tidegate.wire import control_frames as frames
 
 PRINTED_BYTES = 1 << 20
-"""Unsent: beyond it user code waits, so that a subtask that prints without end keeps no memory."""
+"""Limit on unsent printed text in bytes; user code that prints more waits."""
 GATHERED_BYTES = 16 << 10
-"""Lines are sent together up to this, so that a loop of prints costs few messages."""
+"""Size up to which printed lines are merged into one message, so that a loop of prints sends few messages."""
 
 
 class ControlOutbox:
-    """Sends queued messages in ``run``, until ``close``. A socket that broke takes nothing; its reader reports that."""
+    """Sends queued messages in ``run``, until ``close``. Messages for a broken socket are dropped; the reader of the stream reports the break."""
 
     def __init__(self, connected: socket.socket | SharedTls) -> None:
         self._socket = connected
@@ -32,7 +32,7 @@ class ControlOutbox:
         self._closed = False
 
     def put(self, message: subtask_pb2.FromSubtask) -> None:
-        """Returns at once."""
+        """Sends or queues a message; returns at once."""
         data = frames.frame(message)
         with self._condition:
             if not self._waiting and not self._is_sending:
@@ -42,7 +42,7 @@ class ControlOutbox:
                 self._condition.notify_all()
 
     def print(self, text: str, is_error: bool, is_bare: bool = False) -> None:
-        """Waits while ``PRINTED_BYTES`` of it are unsent."""
+        """Queues printed text; waits while ``PRINTED_BYTES`` of it are unsent."""
         for start in range(0, len(text), PRINTED_BYTES):  # no message is longer than a peer takes
             self._print(
                 subtask_pb2.FromSubtask.Output(
@@ -64,13 +64,13 @@ class ControlOutbox:
             self._condition.notify_all()
 
     def close(self) -> None:
-        """What is in goes out still; nothing more is printed."""
+        """Closes the queue: queued messages are still sent, later prints are dropped."""
         with self._condition:
             self._closed = True
             self._condition.notify_all()
 
     def run(self) -> None:
-        """Send what waits, until all of it is out after ``close``, or the socket broke."""
+        """Sends queued messages until all are sent after ``close``, or the socket broke."""
         while (data := self._take()) is not None:
             try:
                 self._socket.sendall(data)
@@ -93,7 +93,7 @@ class ControlOutbox:
         return frames.frame(first)
 
     def _send_now(self, data: bytes) -> int:
-        """How many bytes there was room for."""
+        """Sends as many bytes as the socket takes without waiting; returns their number, or all of them when the socket is broken."""
         try:
             return self._socket.send(data, socket.MSG_DONTWAIT)
         except BlockingIOError:

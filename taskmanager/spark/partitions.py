@@ -1,4 +1,4 @@
-"""The functions that Spark runs in its workers: a subtask for a partition, and what a session rehearses.
+"""The functions that Spark runs in its workers: a subtask for a partition, and those of a session's rehearsals.
 
 Small on purpose: the driver imports it too, and what it pickles is these functions by name plus the few texts of a ``SubtaskEntry``.
 """
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _LONG = struct.Struct(">q")
-"""As the JVM reads the key of a pair."""
+"""Format of the key of a pair as the JVM reads it: a 64-bit integer."""
 WAIT_S = 0.4
-"""How long the partition of a rehearsed cancellation lives; it is cancelled in the middle."""
+"""Seconds that the partition of a rehearsed cancellation runs; it is cancelled halfway."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubtaskPartition:
-    """Runs the attempt of ``entry`` in the worker that gets the partition, and yields nothing."""
+    """Runs the attempt of ``entry`` in the worker that gets the partition, and yields no rows."""
 
     entry: SubtaskEntry
 
     def over_partition(self, index: int, rows: Iterable[object]) -> Iterator[object]:
-        """For ``RDD.mapPartitionsWithIndex``: the partition is empty, only its index counts."""
+        """Runs the subtask, for ``RDD.mapPartitionsWithIndex``; the partition is empty, and only its index counts."""
         return _run(self.entry, index, None)
 
     def over_arrow(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """For ``DataFrame.mapInArrow``: the subtask reads the partition's record batches."""
+        """Runs the subtask over the partition's record batches, for ``DataFrame.mapInArrow``."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -43,13 +43,14 @@ class SubtaskPartition:
 
 @dataclass(frozen=True, slots=True)
 class StoringPartition:
-    """Runs the attempt of ``entry`` over what Spark's shuffle holds for it, and yields what its consumers will read."""
+    """Runs the attempt of ``entry`` over the blocks that Spark's shuffle holds for it, and yields the blocks for its consumers."""
 
     entry: SubtaskEntry
 
     def over_blocks(self, index: int, blocks: Iterable[bytes]) -> Iterator[bytes]:
-        """For ``RDD.mapPartitionsWithIndex``: alternately the number of a partition and a block for it, as Spark's ``PairwiseRDD``
-        takes them."""
+        """Runs the attempt, for ``RDD.mapPartitionsWithIndex``; yields alternately a partition number and a block for it, as Spark's ``PairwiseRDD`` takes
+        them.
+        """
         from tidegate.taskmanager.exchange.blocking.store import StoredExchange
         from tidegate.taskmanager.spark.worker import run_attempt  # which the driver does not need
 
@@ -59,24 +60,25 @@ class StoringPartition:
 
 
 def warm(index: int, rows: Iterable[object]) -> Iterator[object]:
-    """A partition that does nothing: it makes Spark start its daemon and fork a worker."""
+    """Does nothing, as a partition that makes Spark start its daemon and fork a worker."""
     return iter(())
 
 
 def die(index: int, rows: Iterable[object]) -> Iterator[object]:
-    """A partition whose process goes away: for the rehearsal of a loss."""
+    """Ends the worker process, as a partition that rehearses a lost worker."""
     os._exit(1)
 
 
 def wait(index: int, rows: Iterable[object]) -> Iterator[object]:
-    """A partition that is cancelled while it waits, and ends soon after: the thread of the JVM that was interrupted asks for its output
-    again and again until then, with all of a processor."""
+    """Waits for ``WAIT_S``, as a partition that is cancelled meanwhile. It is short since the interrupted thread of the JVM polls for the partition's output
+    until then and uses a whole processor.
+    """
     time.sleep(WAIT_S)
     return iter(())
 
 
 def read_all(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For ``DataFrame.mapInArrow``, in the rehearsal of a query."""
+    """Reads all batches and yields none, for ``DataFrame.mapInArrow`` in the rehearsal of a query."""
     for _ in batches:
         pass
     return iter(())

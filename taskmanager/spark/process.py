@@ -1,4 +1,4 @@
-"""The process of a subtask, seen from inside: how it ends, its priority, and where what user code prints goes."""
+"""Controls the process of a subtask from inside: its end, its priority, and where the output of user code goes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidegate.aio.logs import LineFormatter
 
 
 def end_process_after(delay_s: float) -> None:
-    """End this process by force in a while, whatever its other threads do."""
+    """Starts a thread that ends this process by force after ``delay_s`` seconds."""
 
     def end() -> None:
         time.sleep(delay_s)
@@ -26,33 +26,36 @@ def end_process_after(delay_s: float) -> None:
 
 
 def step_back(nice: int) -> None:
-    """Lower the priority of the calling thread, and of threads that it starts from now on. Linux; elsewhere nothing happens,
-    since there a priority is the whole process's. There is no way back: raising it again needs privileges."""
+    """Lowers the priority of the calling thread, and of threads that it starts later. Linux only, since elsewhere a priority is that of the whole process.
+    Raising it again needs privileges.
+    """
     if nice > 0 and sys.platform.startswith("linux"):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), os.getpriority(os.PRIO_PROCESS, 0) + nice)
 
 
 def kill_executor() -> None:
-    """SIGKILL to the executor of Spark that this process belongs to: the parent of the daemon that forked it."""
+    """Kills the Spark executor of this process, which is the parent of the daemon that forked it, with SIGKILL."""
     os.kill(parent_of(os.getppid()), signal.SIGKILL)
 
 
 def parent_of(pid: int) -> int:
-    """Linux; elsewhere there is no such file."""
+    """Returns the parent's process id, from /proc. Linux only."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     return int(fields[1])
 
 
 def log_with_time_and_level() -> None:
-    """Lines that nobody else handles, of level WARNING and above, go to ``sys.stderr`` with time, level and logger, as those of the
-    other processes. Functions that set logging up themselves decide on their own."""
+    """Formats log lines without a handler, of level WARNING and above, with time, level and logger, as in the other processes. A function that configures
+    logging itself is not affected.
+    """
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(LineFormatter())
 
 
 class PrintedLines(io.TextIOBase):
-    """Stands in for ``sys.stdout`` or ``sys.stderr``: hands on whole lines, from any thread. ``tell`` may block. ``bare`` takes
-    the lines of sinks, which have a form of their own (``tidegate.connectors.print_sink``)."""
+    """Replacement of ``sys.stdout`` or ``sys.stderr`` that passes whole lines to ``tell``, which may block. Thread-safe. ``bare`` takes the lines of sinks,
+    which have a format of their own (``tidegate.connectors.print_sink``).
+    """
 
     def __init__(self, tell: Callable[[str], None], bare: PrintedLines | None = None) -> None:
         self._tell = tell
@@ -75,7 +78,7 @@ class PrintedLines(io.TextIOBase):
         return len(text)
 
     def finish(self) -> None:
-        """Hand on a last line without its end."""
+        """Passes on a last line that has no line end."""
         with self._lock:
             if self._rest:
                 self._tell(self._rest + "\n")

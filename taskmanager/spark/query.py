@@ -1,4 +1,4 @@
-"""``from_spark``: the partitions of the user's DataFrame, each with a subtask at its end.
+"""Implements ``from_spark``: the partitions of the user's DataFrame, each read by one subtask.
 
     direct         user's query ─▶ DataFrame ─▶ mapInArrow(subtask) ─▶ RDD; partition i is run for subtask i
     materialized   user's query ─▶ DataFrame ─▶ Parquet, written once by subtask 0's TaskManager; then as any other source
@@ -29,12 +29,13 @@ if TYPE_CHECKING:
     from tidegate.taskmanager.spark.jvm import JavaObject
 
 MARKER_POLL_S = 0.1
-"""Chosen, not measured: how late a subtask sees that the query's result is written."""
+"""Seconds between two looks for the marker of a materialized result. Chosen, not measured."""
 
 
 def spark_operators(query: SubmittedQuery) -> dict[str, object]:
-    """By operator id: ``SparkSource``, ``SparkStreamSource``, ``SparkSink``. Raises ``UserFunctionError`` when the user's code
-    cannot be opened."""
+    """Returns the vertex's operators that run in the Spark driver, by operator id (``SparkSource``, ``SparkStreamSource``, ``SparkSink``). Raises
+    ``UserFunctionError`` when their pickle cannot be loaded.
+    """
     try:
         found: dict[str, object] = cloudpickle.loads(query.load())
     except (ImportError, AttributeError) as error:
@@ -51,10 +52,10 @@ def query_partitions(
     run: SubtaskPartition,
     wanted: Callable[[], bool],
 ) -> JavaObject | None:
-    """The Java RDD whose partition ``i`` runs subtask ``i`` over partition ``i`` of the query; ``None`` when this subtask
-    has no partition, reads a materialized result, or no such source. Returns early once the attempt is not ``wanted``.
+    """Returns the Java RDD whose partition ``i`` runs subtask ``i`` over partition ``i`` of the query.
 
-    Raises ``UserFunctionError`` when the user's query does.
+    ``None`` when this subtask has no partition, reads a materialized result, or has no such source. Also returns early once ``wanted`` tells that the attempt
+    is not wanted. Raises ``UserFunctionError`` when the user's query fails.
     """
     sources = [(name, found) for name, found in operators.items() if isinstance(found, SparkSource)]
     if not sources:
@@ -80,7 +81,9 @@ def query_partitions(
 def _await_result(
     spark: SparkSession, submission: SparkSubmission, operator_id: str, source: SparkSource, wanted: Callable[[], bool]
 ) -> None:
-    """Subtask 0 writes the result; the others wait until it is there. A restored job knows its row groups already."""
+    """Materializes the result of a query in subtask 0; in the others waits until it is there. Returns at once for a restored job, which knows its
+    row groups.
+    """
     query, attempt = submission.query, submission.attempt
     assert query is not None
     if query.is_restored:

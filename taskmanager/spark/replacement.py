@@ -1,9 +1,8 @@
-"""What becomes of workers when Spark replaces their daemon.
+"""Keeps workers running when Spark replaces their Python daemon.
 
-Spark starts its workers one after the other. When one is not forked within 60 s, or when the thread that waits for it is interrupted because
-its job is cancelled, Spark takes the daemon for lost, ends it by SIGTERM and starts another (Spark:
-``PythonWorkerFactory.createThroughDaemon``). PySpark's daemon takes its workers with it. Ours starts nothing more, and ends when its
-last worker has, or with the JVM.
+Spark starts its workers one after the other. When a worker is not forked within 60 s, or the thread that waits for it is interrupted because its job is
+cancelled, Spark takes the daemon for lost, ends it with SIGTERM and starts another (Spark: ``PythonWorkerFactory.createThroughDaemon``). PySpark's daemon then
+kills its workers. Ours forks nothing more, and ends when its last worker has ended, or with the JVM.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ import time
 from types import FrameType
 
 LOOK_S = 0.5
-"""Chosen, not measured: how late a daemon ends that was replaced, after its last worker or the JVM."""
+"""Seconds between two looks whether a replaced daemon can end. Chosen, not measured."""
 
 
 def leave_workers_be() -> None:
-    """From the first fork on: until then there is no worker, and PySpark sets its own handler."""
+    """Installs a SIGTERM handler that lets the workers finish. It is installed at the first fork: PySpark sets its own handler before."""
     daemon, jvm, has_begun = os.getpid(), os.getppid(), False
 
     def begin() -> None:
@@ -28,7 +27,7 @@ def leave_workers_be() -> None:
             signal.signal(signal.SIGTERM, retire)
 
     def retire(number: int, frame: FrameType | None) -> None:
-        """Never returns: what is after it would end the workers."""
+        """Waits for the workers and ends the process. Never returns, since the code after it would end the workers."""
         if os.getpid() != daemon:  # a worker that PySpark has not yet given its own handler
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)

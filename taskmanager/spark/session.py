@@ -1,4 +1,4 @@
-"""The Spark that hosts the subtasks: a JVM of ours with a Spark context, embedded (``local[n]``) or driving a cluster.
+"""The Spark session that runs the subtasks: a JVM with a Spark context, embedded (``local[n]``) or as the driver of a cluster.
 
 Laws:
 1. What the runtime depends on is not negotiable (``cluster.settings``): Spark retries nothing, every attempt is a fresh process.
@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 
 class Session:
-    """A running Spark context. Made by ``start_session``; thread-safe."""
+    """A running Spark context, made by ``start_session``. Thread-safe."""
 
     def __init__(self, settings: SessionSettings, jvm: Jvm, gateway: JavaObject, context: SparkContext) -> None:
         self._settings = settings
@@ -51,17 +51,17 @@ class Session:
         self._gateway = gateway
         self.context = context
         self.external_resources = "{}"
-        """Properties of what this machine has, as ``WorkerSettings`` take them."""
+        """External resources of this machine as JSON, as in ``WorkerSettings``."""
         self._lock = threading.Lock()
         self._sql: SparkSession | None = None
         self._place: tuple[str, int] | None = None
         self._fixed_cores = self._cores_of_spark() if self.is_embedded else None
         conf: JavaObject = context._conf
         self.has_parallelism = bool(conf.contains("spark.default.parallelism"))
-        """Whether ``spark.default.parallelism`` is set: Spark says that number then, whatever cores it has."""
+        """Whether ``spark.default.parallelism`` is set. Spark then reports that number in place of its cores."""
 
     def placed(self, executor_id: str, host: str, cores: int) -> Session:
-        """The same Spark, for subtasks that all run on this one executor."""
+        """Returns a copy of the session whose subtasks all run on the given executor."""
         placed = copy.copy(self)
         placed._place = (f"executor_{host}_{executor_id}", cores)
         return placed
@@ -71,7 +71,7 @@ class Session:
         return self._place is None or self._place[0].endswith(f"_{executor_id}")
 
     def empty_rdd(self, partitions: int) -> RDD[object]:
-        """Nothing in so many partitions; where they run is the place of this session."""
+        """Returns an RDD of empty partitions; they run on this session's executor if it has one."""
         if self._place is None:
             return self.context.parallelize([], partitions)
         return placed_rdd(self.context, partitions, self._place[0])
@@ -83,7 +83,7 @@ class Session:
 
     @property
     def directory(self) -> Path:
-        """Private, and removed with the TaskManager."""
+        """Private directory, removed with the TaskManager."""
         return self._settings.directory
 
     @property
@@ -94,11 +94,11 @@ class Session:
         return self._jvm.is_alive()
 
     def take_exit(self, pid: int) -> int | None:
-        """How the worker of that pid ended, if the daemon has noted it."""
+        """Returns the exit code of a worker if the daemon has noted it, and removes the note; else ``None``."""
         return take_exit(self._settings.exits, pid)
 
     def cores(self) -> int:
-        """Cores that Spark has at this moment, on all its executors, or on the one of this session's place. An embedded one has the same ever."""
+        """Returns the number of cores that Spark has now, on all executors, or on this session's executor. It is constant for an embedded Spark."""
         if self._place is not None:
             return self._place[1]
         return self._cores_of_spark() if self._fixed_cores is None else self._fixed_cores
@@ -108,17 +108,17 @@ class Session:
 
     @property
     def master(self) -> str:
-        """``spark.master``"""
+        """Value of ``spark.master``."""
         return self._settings.master
 
     def available(self, slot_bytes: int) -> Available:
-        """What slots can have at this moment. ``slot_bytes``: memory of one; 0: not bounded."""
+        """Returns the resources that slots can have now. ``slot_bytes``: memory of a slot, 0 if not bounded."""
         if self.is_embedded:
             return embedded_resources(self.external_resources, slot_bytes)
         return executor_resources(dict(self.context.getConf().getAll()), self._cores_of_executor(), slot_bytes)
 
     def _cores_of_executor(self) -> int:
-        """How many the largest one has at this moment, or the one of this session's place."""
+        """Returns the number of cores of the largest executor now, or of this session's executor."""
         if self._place is not None:
             return self._place[1]
         summaries = self.context._jsc.sc().statusStore().executorList(True)
@@ -127,19 +127,20 @@ class Session:
         return max((int(each.totalCores()) for each in executors), default=0)
 
     def executors(self) -> int:
-        """How many there are at this moment, the driver not counted; at least 1, as an embedded one is the driver itself.
-        With a place, it alone counts."""
+        """Returns the number of executors now without the driver, at least 1, since an embedded Spark's executor is the driver; 1 for a session with its own
+        executor.
+        """
         if self._place is not None:
             return 1
         return max(1, int(self.context._jsc.sc().getExecutorMemoryStatus().size()) - 1)
 
     @property
     def log_path(self) -> Path:
-        """What the JVM logs."""
+        """Log file of the JVM."""
         return self._settings.log_path
 
     def sql(self) -> SparkSession:
-        """The ``SparkSession`` over the context, made when it is first needed."""
+        """Returns the ``SparkSession`` over the context; makes it at the first call."""
         from pyspark.sql import SparkSession
 
         with self._lock:
@@ -148,7 +149,7 @@ class Session:
             return self._sql
 
     def warm_up(self, workers: int) -> None:
-        """Start the Python daemon and fork some workers. Raises ``ExternalError`` when they do not start."""
+        """Starts the Python daemon and forks ``workers`` workers. Raises ``ExternalError`` when they do not start."""
         from py4j.protocol import Py4JError
 
         try:
@@ -157,8 +158,9 @@ class Session:
             raise no_workers(str(error)) from error
 
     def rehearse(self) -> None:
-        """Lose a worker and cancel a job, once, on purpose. What the JVM does for the first time it does slowly: the first real
-        loss would be seen after more than a second, later ones after 10 to 100 ms. Takes about a second."""
+        """Loses a worker and cancels a job on purpose, so that the JVM has run that code before a real loss: it would notice the first one after more than a
+        second, later ones after 10 to 100 ms. Takes about a second.
+        """
         from py4j.protocol import Py4JError
 
         group = "rehearsal"
@@ -178,7 +180,7 @@ class Session:
         cancelling.join()
 
     def rehearse_sql(self) -> None:
-        """Read a small file with a query, as ``from_spark`` does. The first query of a JVM takes many seconds."""
+        """Reads a small file with a query, as ``from_spark`` does, since the first query of a JVM takes many seconds."""
         import pyarrow as pa
         import pyarrow.parquet as pq
         from py4j.protocol import Py4JError
@@ -189,7 +191,7 @@ class Session:
             self.sql().read.parquet(str(file)).mapInArrow(read_all, "number long").rdd._jrdd.collect()
 
     def close(self) -> None:
-        """End the JVM, and with it the Python daemon and all workers. Idempotent; returns when it is gone."""
+        """Ends the JVM, and with it the Python daemon and all workers; returns when it is gone. Idempotent."""
         _silence(self.context)
         if not self._jvm.stop():
             _log.warning("the JVM (pid %d) did not end by itself and was killed", self._jvm.pid)
@@ -199,8 +201,9 @@ class Session:
 
 
 def start_session(settings: SessionSettings, began: Began = lambda process: None) -> Session:
-    """Starts a JVM and a Spark context in it, or the context in the JVM that started this process. Raises ``ExternalError`` when Java or
-    Spark cannot be had, also because the process that ``began`` received was ended."""
+    """Starts a JVM with a Spark context, or the context in the JVM that started this process. ``began`` receives the new process. Raises ``ExternalError`` when
+    Java or Spark does not start, also if that process was ended, and ``ConfigurationError``.
+    """
     started = time.monotonic()
     directory = settings.directory
     settings.exits.mkdir(parents=True, exist_ok=True)
@@ -238,13 +241,13 @@ def start_session(settings: SessionSettings, began: Began = lambda process: None
 
 
 def last_lines(text: str, count: int) -> str:
-    """The last lines that say something, in one."""
+    """Returns the last ``count`` lines with content, without stack frames, joined into one line."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
     return " | ".join(lines[-count:])
 
 
 def no_workers(text: str) -> ExternalError:
-    """What to raise when a job of Spark's that only starts workers failed with these words."""
+    """Returns the error for a Spark job that only starts workers and failed with ``text``."""
     why = why_no_workers(text)
     if "No module named" in why:
         why += "; executors need this package and those that it needs: give them with `tidegate package` and spark.archives, or install them"
@@ -252,15 +255,16 @@ def no_workers(text: str) -> ExternalError:
 
 
 def why_no_workers(text: str) -> str:
-    """The line that matters of what Spark says when its Python daemon ended: the last one of the daemon's own words, if there
-    are any (Spark puts the daemon's Python path and a trace of its own behind them)."""
+    """Returns the relevant line of Spark's message about a Python daemon that ended: the last line of the daemon's own output if there is any, else the last
+    lines. Spark appends the daemon's Python path and a stack trace.
+    """
     _, found, words = text.partition("Error from python worker:")
     words = words.partition("PYTHONPATH was:")[0]
     return last_lines(words, 1) if found and words.strip() else last_lines(text, 3)
 
 
 def _words_of(error: Exception) -> str:
-    """An error of the JVM's is asked for its words, which a JVM that has ended does not say."""
+    """Returns the message of an error. An error of the JVM has to be read from it, which fails when the JVM has ended."""
     try:
         return str(error)
     except Exception as gone:  # noqa: BLE001  (py4j's and the socket's)
@@ -268,8 +272,7 @@ def _words_of(error: Exception) -> str:
 
 
 def _given_to(gateway: JavaObject) -> dict[str, str]:
-    """What `spark-submit` has made of the properties that it was given: of packages their jars, of archives what the cluster's own way of shipping
-    them is called."""
+    """Returns the properties that `spark-submit` made of those it was given: jars for packages, and the cluster's own property for archives."""
     from pyspark import SparkConf
 
     return dict(SparkConf(loadDefaults=True, _jvm=gateway.jvm).getAll())
@@ -289,7 +292,9 @@ def _context(gateway: JavaObject, properties: Mapping[str, str]) -> SparkContext
 
 
 def _forget_context() -> None:
-    """Let another session be started in this process. PySpark would otherwise answer with the ``SparkSession`` of the JVM that is gone."""
+    """Clears PySpark's global state, so that another session can start in this process. PySpark would otherwise return the ``SparkSession`` of the JVM that is
+    gone.
+    """
     from pyspark import SparkContext
 
     with SparkContext._lock:
@@ -304,12 +309,12 @@ def _forget_context() -> None:
 
 
 def silence_calls() -> None:
-    """Let calls of Py4J that the end of the JVM breaks off end without tracebacks: it logs them on the root logger."""
+    """Suppresses the tracebacks of Py4J calls that the end of the JVM breaks off, which Py4J logs on the root logger."""
     logging.getLogger().addFilter(lambda record: not str(record.msg).startswith("Exception while sending command"))
 
 
 def _silence(context: SparkContext) -> None:
-    """Let what is connected to the JVM end without tracebacks when that goes: the accumulator server too."""
+    """Suppresses the tracebacks of everything that is connected to the JVM when that ends, and ends the accumulator server."""
     silence_calls()
     server = getattr(context, "_accumulatorServer", None)
     if server is not None:

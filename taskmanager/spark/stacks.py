@@ -1,4 +1,4 @@
-"""The stacks of a subtask that cannot answer, since native code holds its interpreter: written by a signal handler in C.
+"""Reads the stacks of a subtask whose interpreter is blocked by native code: a signal handler in C writes them.
 
     TaskManager ── signal ──▶ worker: faulthandler writes where each thread stands, without the interpreter's lock ──▶ file ──▶ TaskManager
 
@@ -16,22 +16,24 @@ import time
 from pathlib import Path
 
 SIGNAL_NUMBER = (signal.SIGRTMIN + 7) if sys.platform.startswith("linux") else int(signal.SIGUSR1)
-"""One that nothing else uses: libraries take the first of the real-time signals."""
+"""Signal that makes a subtask write its stacks; nothing else uses it, since libraries take the first of the real-time signals."""
 FILE_NAME = "stacks"
 LONGEST_WAIT_S = 0.5
-"""Chosen, not measured: the handler writes within milliseconds when its process runs at all."""
+"""Seconds to wait for the stacks: the handler writes within milliseconds if its process runs at all. Chosen, not measured."""
 _POLL_S = 0.01
-"""Chosen, not measured: small beside the wait."""
+"""Seconds between two looks at the file: small beside the wait. Chosen, not measured."""
 
 
 def write_on_signal(directory: Path) -> None:
-    """From now on the signal appends the stacks of all threads to a file in ``directory``."""
+    """Registers a signal handler that appends the stacks of all threads to a file in ``directory``."""
     file = (directory / FILE_NAME).open("w", encoding="utf-8")  # as long as the process lives
     faulthandler.register(SIGNAL_NUMBER, file, all_threads=True, chain=False)
 
 
 def read_by_signal(directory: Path, pid: int) -> str:
-    """What the process writes now; empty when it has no such file, or writes nothing in time. May block for ``LONGEST_WAIT_S``."""
+    """Signals a process and returns the stacks that it writes; empty when it has no such file, or writes nothing in time. Blocks for ``LONGEST_WAIT_S`` at
+    most.
+    """
     file = directory / FILE_NAME
     with contextlib.suppress(OSError):
         before = file.stat().st_size

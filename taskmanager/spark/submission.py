@@ -1,4 +1,4 @@
-"""`SparkSubmission`: an attempt of a subtask, as Spark is given it."""
+"""Defines `SparkSubmission`: an attempt of a subtask as it is submitted to Spark."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from tidegate.taskmanager.machines.task_events import StoredEdges
 
 @dataclass(frozen=True, slots=True)
 class SubmittedQuery:
-    """``load`` gives the pickled operators of the vertex that are Spark's, by operator id; it is called, and opened, in the
-    attempt's thread of this Spark driver: the one place of a TaskManager's own process that runs user code."""
+    """The vertex's operators that run in the Spark driver. ``load`` returns their pickle (a mapping by operator id).
+
+    It is loaded in the attempt's thread of this process: the only place where a TaskManager's own process runs user code.
+    """
 
     load: Callable[[], bytes]
     configuration: Mapping[str, str]
@@ -22,7 +24,7 @@ class SubmittedQuery:
 
 @dataclass(frozen=True, slots=True)
 class SparkSubmission:
-    """One attempt to run. ``settings`` are those of ``WorkerSettings``, as texts."""
+    """An attempt to run. ``settings``: the fields of ``WorkerSettings`` as texts."""
 
     attempt: AttemptId
     task_name: str
@@ -30,10 +32,10 @@ class SparkSubmission:
     token: str
     settings: Mapping[str, str] = field(default_factory=dict)
     query: SubmittedQuery | None = None
-    """For ``from_spark``."""
+    """Operators of Spark, for a vertex with ``from_spark``, ``from_spark_stream`` or ``to_spark``."""
     stored: StoredEdges | None = None
-    """For a job whose exchanges block."""
+    """Stored inputs and outputs, for a job with blocking exchanges."""
     resources: SlotResources | None = None
-    """What its slot is to have."""
+    """Resources that the attempt's slot must have."""
     slot_bytes: int = 0
-    """Memory of a slot of this TaskManager; 0: not bounded."""
+    """Memory of a slot of this TaskManager in bytes; 0: not bounded."""

@@ -1,4 +1,4 @@
-"""User code inside a subtask's process: the files that came with the job, then the pickled program.
+"""Loads user code in a subtask's process: the files that the job ships, then the pickled program.
 
 The files' directory stands first on ``sys.path``, as the job file's directory does for ``python job.py``, so a job may have a
 ``cli.py`` or a ``jobmanager.py`` beside it. Our own packages are imported by then and are found without ``sys.path``.
@@ -26,8 +26,10 @@ _ARCHIVES = (".zip", ".whl", ".egg")
 def place_files(
     blobs: Mapping[str, BlobKey], directory: Path, fetch: FetchBlob, requirements: Path | None = None
 ) -> None:
-    """Write the job's files below ``directory`` and make its modules importable; install its requirements below
-    ``requirements`` (default: beside them), unpack its archives. Raises ``InvalidJob`` for a file name that leads out of it."""
+    """Writes the job's files below ``directory``, makes its modules importable, installs its requirements and unpacks its archives.
+
+    ``requirements``: where they are installed; default: beside the files. Raises ``InvalidJob`` for a file name that leads out of ``directory``.
+    """
     if not blobs:
         return
     for name in blobs:
@@ -52,7 +54,9 @@ def place_files(
 
 
 def load_program(content: bytes, task_name: str) -> VertexProgram:
-    """Unpickle a vertex's program. Raises ``UserFunctionError`` that names what is missing."""
+    """Returns the unpickled program of a vertex. Raises ``InvalidJob`` that names a missing module or a wrong type, ``UserFunctionError`` for any other
+    failure.
+    """
     try:
         program = loads(content)
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""What runs inside the Spark worker: one process, one subtask attempt, start to end.
+"""Runs one subtask attempt in a Spark worker process, from its start to its end.
 
     dial the TaskManager, Hello ─▶ Deploy ─▶ bound the memory ─▶ fetch the job's files and program
         ─▶ run the subtask (``tidegate.taskmanager.runtime``) ─▶ last word ─▶ the TaskManager hangs up ─▶ the process ends
@@ -64,18 +64,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SWITCH_INTERVAL_S = 0.001
-"""The longest time for which a thread that sends or writes waits until the mailbox releases the interpreter (Python's
-default: 5 ms)."""
+"""Longest time in seconds for which a thread that sends or writes waits until the mailbox's thread releases the interpreter (Python's default: 5 ms)."""
 
 
 def make_ready() -> None:
-    """Makes what is the same for all attempts, in the daemon before it forks."""
+    """Prepares what is the same for all attempts, in the daemon before it forks."""
     Configuration.from_strings({})
     total_bytes()
 
 
 def subtask_main(entry: SubtaskEntry, index: int, spark_rows: Iterator[pa.RecordBatch] | None = None) -> None:
-    """Run the attempt of ``entry``. Returns when its TaskManager knows how it ended, or is gone."""
+    """Runs the attempt of ``entry``. Returns when its TaskManager knows its final state, or is gone."""
     for _ in run_attempt(entry, index, spark_rows, None):
         raise AssertionError("an attempt whose consumers run beside it stores nothing")
 
@@ -83,8 +82,11 @@ def subtask_main(entry: SubtaskEntry, index: int, spark_rows: Iterator[pa.Record
 def run_attempt(
     entry: SubtaskEntry, index: int | None, spark_rows: Iterator[pa.RecordBatch] | None, stored: StoredExchange | None
 ) -> Iterator[tuple[int, bytes]]:
-    """Yields what the attempt stores, with the number of the partition that it is for. Of one that did not finish nothing is kept:
-    then this raises ``SubtaskLost`` after its last word. ``index``: of the partition, where that is the subtask's."""
+    """Runs an attempt and yields the blocks that it stores, each with the number of its partition.
+
+    Output of an unfinished attempt is dropped: with ``stored``, raises ``SubtaskLost`` after its final state was reported. ``index``: of the partition, if it
+    is that of the subtask.
+    """
     if _is_run_again(entry, stored):
         return
     sys.setswitchinterval(SWITCH_INTERVAL_S)
@@ -154,7 +156,7 @@ def _finish(printed: list[PrintedLines]) -> None:
 
 
 def _fail(stream: ControlStream, claim: Claim, printed: list[PrintedLines], error: ErrorInfo) -> None:
-    """From another thread, while the subtask's own goes on: its last word, and the end of the process."""
+    """Reports the failure and ends the process, from another thread while the subtask's own goes on."""
     if not stream.has_ended:
         stream.before_last_word = partial(_finish, printed)  # signals are the main thread's
         stream.state_changed(ExecutionState.FAILED, error)
@@ -164,7 +166,7 @@ def _fail(stream: ControlStream, claim: Claim, printed: list[PrintedLines], erro
 
 
 def _is_run_again(entry: SubtaskEntry, stored: StoredExchange | None) -> bool:
-    """Whether Spark begins the partition a second time. Raises ``SubtaskLost`` where an empty output would count as all of it."""
+    """Tells whether Spark runs the partition again. Raises ``SubtaskLost`` for an attempt that stores, whose empty output would count as complete."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -178,7 +180,7 @@ def _is_run_again(entry: SubtaskEntry, stored: StoredExchange | None) -> bool:
 def _run(
     deployment: TaskDeployment, stream: ControlStream, mailbox: Mailbox, environment: SubtaskEnvironment
 ) -> Generator[tuple[int, bytes], None, bool]:
-    """Yields what is stored, and returns whether the subtask has finished."""
+    """Runs the subtask and yields the blocks that it stores; returns whether it has finished."""
     program = load_program(stream.fetch_blob(deployment.program), deployment.task_name)
     run = SubtaskRun(deployment, program, mailbox, stream, environment)
     for _ in run.pauses():
@@ -188,7 +190,9 @@ def _run(
 
 
 def _attached(stream: ControlStream, otherwise: str) -> TaskDeployment:
-    """Raises the TaskManager's refusal; ``otherwise``: what it means."""
+    """Connects to the TaskManager and returns the deployment. Raises the TaskManager's refusal; ``SubtaskLost`` with the message ``otherwise``, if given, for
+    an ``InternalError``.
+    """
     try:
         return stream.attach()
     except InternalError as refusal:
@@ -198,8 +202,9 @@ def _attached(stream: ControlStream, otherwise: str) -> TaskDeployment:
 
 
 def _own_directory(settings: WorkerSettings) -> Claim:
-    """In the TaskManager's working directory, which this process owns too until it ends; on another machine in the temporary one,
-    where no other process removes what killed subtasks have left."""
+    """Makes the directory of this process: in the TaskManager's working directory, which this process shares until it ends; on another machine in the temporary
+    directory, after removing those of killed subtasks.
+    """
     if settings.directory:
         share(Path(settings.directory).parent.parent)
         return make_owned("subtask-", Path(settings.directory))
@@ -214,7 +219,7 @@ def _printed_lines(stream: ControlStream, is_error: bool) -> PrintedLines:
 
 
 def _tls(settings: WorkerSettings, directory: Path) -> TlsFiles | None:
-    """Returns what this process proves itself with by TCP; ``None``: its connections are plain. ``directory``: its own."""
+    """Returns the TLS key and certificates of this process for TCP; ``None`` if its connections use no TLS. ``directory``: where received ones are written."""
     pins = parse_pins(settings.tls_pins)
     if settings.tls_directory:
         return TlsFiles(Path(settings.tls_directory), pins)
@@ -226,7 +231,7 @@ def _tls(settings: WorkerSettings, directory: Path) -> TlsFiles | None:
 def _environment(
     deployment: TaskDeployment, stream: ControlStream, settings: WorkerSettings, directory: Path, tls: TlsFiles | None
 ) -> SubtaskEnvironment:
-    """Bounds this process and brings the job's files, before any of the user's code is loaded."""
+    """Limits the memory of this process, installs the job's files, and returns the subtask's environment, before user code is loaded."""
     pa.set_cpu_count(1)
     pa.set_io_thread_count(4)
     limit_memory(settings.slot_memory_bytes, total_bytes())
@@ -255,7 +260,7 @@ def _environment(
 def _with_faults(
     deployment: TaskDeployment, stream: ControlStream, environment: SubtaskEnvironment
 ) -> SubtaskEnvironment:
-    """Its clock and its state may be given faults on purpose from now on."""
+    """Returns the environment with a clock and a state store into which faults can be injected."""
     settings = RuntimeSettings.of(deployment.configuration)
     faults = SubtaskFaults(environment.clock, time.sleep, kill_executor)  # a slow store is a wait, in its thread
     stream.take_fault = faults.take
@@ -264,7 +269,7 @@ def _with_faults(
 
 
 def _resources_of_spark() -> dict[str, list[dict[str, str]]]:
-    """What Spark assigned to the task, on a cluster that has such resources: each with its address, as GPUs have an index."""
+    """Returns the resources that Spark assigned to the task, by name, each with its address, such as the index of a GPU; empty where Spark assigns none."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -278,7 +283,7 @@ def _name(deployment: TaskDeployment) -> str:
 
 
 def _requirements(settings: WorkerSettings, directory: Path) -> Path:
-    """Where the TaskManager's subtasks share what is installed: a directory that ends with it."""
+    """Returns the directory in which the TaskManager's subtasks share installed requirements; on another machine, one of this process."""
     return (Path(settings.directory).parent if settings.directory else directory) / "requirements"
 
 

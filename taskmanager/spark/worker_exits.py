@@ -1,4 +1,4 @@
-"""How workers ended: noted by the Python daemon, which is their parent, and read by the TaskManager where both are on one machine.
+"""Exit codes of workers: the Python daemon, their parent, notes them, and the TaskManager reads them if both are on one machine.
 
 daemon: SIGCHLD ─▶ wait for the children that ended ─▶ a file named after the pid, unless it ended by itself
 TaskManager: the Spark job of pid n failed ─▶ read and remove file n
@@ -13,11 +13,11 @@ from pathlib import Path
 from types import FrameType
 
 ENVIRONMENT_KEY = "TIDEGATE__WORKER_EXITS"
-"""Names the directory to the daemon. The one of another machine may lack it: nothing is noted there."""
+"""Environment variable with the directory for the daemon's notes. If the directory does not exist, as on another machine, nothing is noted."""
 
 
 def note_exits() -> None:
-    """Notes from the first fork on: PySpark's daemon lets the kernel forget its children until then."""
+    """Installs a SIGCHLD handler that notes exit codes. It is installed at the first fork: until then PySpark's daemon has the kernel forget its children."""
     directory = os.environ.pop(ENVIRONMENT_KEY, "")  # not for user functions: it is no option
     if not directory or not os.path.isdir(directory):
         return
@@ -43,7 +43,9 @@ def note_exits() -> None:
 
 
 def take_exit(directory: Path, pid: int) -> int | None:
-    """The exit code of a process that ended, negative for a signal; ``None`` when it ended by itself, or somewhere else."""
+    """Returns the exit code of a worker, negative for a signal, and removes its note; ``None`` if there is none, since it ended with code 0 or on another
+    machine.
+    """
     file = directory / str(pid)
     try:
         text = file.read_text(encoding="ascii")

@@ -1,1 +1,1 @@
-"""What a cluster of Spark is asked for: properties of YARN, resources of tasks, executors that go away."""
+"""Settings and resources of Spark on a cluster: properties, task resources, YARN, executors that are decommissioned."""

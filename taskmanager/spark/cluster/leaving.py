@@ -1,6 +1,7 @@
-"""Executors that Spark decommissions: their machine goes soon, and they take no more tasks (Spark: ``TaskSchedulerImpl.getExecutorDecommissionState``).
+"""Finds executors that Spark decommissions and the attempts that run on them.
 
-An executor waits for its tasks to end before it goes, and a subtask does not end by itself: it has to leave (``Moving`` in the JobManager).
+A decommissioned executor gets no new tasks and waits for its running tasks to end (Spark: ``TaskSchedulerImpl.getExecutorDecommissionState``). A subtask does
+not end by itself, so the JobManager moves it (``Moving``).
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 _JavaObject: TypeAlias = Any
-"""As Py4J shows it."""
+"""A Java object as Py4J shows it."""
 MOST_TASKS = 8
-"""So many of a stage are looked at: a Spark job of ours has one task."""
+"""Limit on how many tasks of a stage are looked at; each of our Spark jobs has one task."""
 
 
 def leaving_executors(context: SparkContext) -> dict[str, int]:
-    """How many cores each has, by its id."""
+    """Returns the executors that are being decommissioned: executor id -> number of cores."""
     spark: _JavaObject = context._jsc.sc()
     scheduler = spark.taskScheduler()
     found = {}
@@ -32,7 +33,7 @@ def leaving_executors(context: SparkContext) -> dict[str, int]:
 
 
 def attempts_on(context: SparkContext, executors: Iterable[str], attempts: Iterable[AttemptId]) -> set[AttemptId]:
-    """Which of the attempts, whose names are those of their job groups, run there."""
+    """Returns those of ``attempts`` that run on one of ``executors``. Each attempt's Spark job group is named after it."""
     wanted = set(executors)
     return {attempt for attempt in attempts if not wanted.isdisjoint(_executors_of(context, str(attempt)))}
 
@@ -48,6 +49,6 @@ def _executors_of(context: SparkContext, group: str) -> Iterator[str]:
 
 
 def _each(sequence: _JavaObject) -> Iterator[_JavaObject]:
-    """The elements of a sequence of Scala's."""
+    """Yields the elements of a Scala sequence."""
     for index in range(int(sequence.size())):
         yield sequence.apply(index)

@@ -1,4 +1,4 @@
-"""What a slot sharing group asks for, as Spark counts it, and whether it is there.
+"""Checks the resources of a slot sharing group against what Spark has, and makes a Spark resource profile of them.
 
     SlotResources ─▶ check_resources ─┬─ less is there ─▶ one error, and nothing waits for ever
                                       └─ on a cluster ─▶ TaskResourceProfile of each subtask's Spark job
@@ -26,8 +26,9 @@ _EXECUTOR_RESOURCE, _AMOUNT = "spark.executor.resource.", ".amount"
 
 @dataclass(frozen=True, slots=True)
 class Available:
-    """``cores`` of one machine or executor, of which an attempt needs all that it asks for on the same; ``external`` likewise. ``slot_bytes``: 0 where
-    slots are not bounded."""
+    """Resources of one machine or executor; an attempt needs all of its resources on the same one. ``external``: amounts of external resources by name.
+    ``slot_bytes``: memory of a slot, 0 if not bounded.
+    """
 
     where: str
     cores: int
@@ -37,13 +38,13 @@ class Available:
 
 
 def embedded_resources(found: str, slot_bytes: int) -> Available:
-    """``found``: what this machine has, by name, as JSON."""
+    """Returns the resources of this machine, for Spark in ``local`` mode. ``found``: its external resources by name, as JSON."""
     amounts = {name: float(len(pieces)) for name, pieces in json.loads(found).items()}
     return Available("this machine", os.cpu_count() or 1, amounts, slot_bytes, is_cluster=False)
 
 
 def executor_resources(properties: Mapping[str, str], cores: int, slot_bytes: int) -> Available:
-    """``cores``: of the largest executor."""
+    """Returns the resources of an executor of a cluster. ``properties``: of the Spark context. ``cores``: those of the largest executor."""
     amounts = {
         key.removeprefix(_EXECUTOR_RESOURCE).removesuffix(_AMOUNT): float(text)
         for key, text in properties.items()
@@ -53,7 +54,7 @@ def executor_resources(properties: Mapping[str, str], cores: int, slot_bytes: in
 
 
 def check_resources(resources: SlotResources, there: Available) -> None:
-    """Raises ``ConfigurationError`` for what cannot be had there, however long one waits."""
+    """Raises ``ConfigurationError`` if ``there`` can never satisfy the resources that a slot sharing group asks for."""
     cpus = resources.cpus_of_subtask if there.is_cluster else resources.cpu_cores
     lacking = []
     if cpus > there.cores:
@@ -77,7 +78,7 @@ def check_resources(resources: SlotResources, there: Available) -> None:
 
 
 def profile_of(resources: SlotResources) -> ResourceProfile:
-    """The profile of one subtask's task: its share of the slot."""
+    """Returns the Spark resource profile for the task of one subtask: its share of the slot's CPUs and external resources."""
     from pyspark.resource import ResourceProfileBuilder, TaskResourceRequests
 
     requests = TaskResourceRequests().cpus(resources.cpus_of_subtask)

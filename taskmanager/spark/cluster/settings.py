@@ -1,4 +1,4 @@
-"""How a Spark context is configured, from what the configuration and the kind of cluster say.
+"""Determines the properties of a Spark context from the configuration and the kind of cluster.
 
 fixed, since the runtime depends on it  >  spark.* of the configuration  >  sensible on this kind of cluster  >  Spark's own
 """
@@ -38,8 +38,10 @@ _ON_DEMAND = {
     "spark.dynamicAllocation.shuffleTracking.timeout": "100000000s",
     "spark.locality.wait.process": "10s",
 }
-"""Begin without executors on every kind of cluster, and let Spark decide nothing about their number: only with dynamic allocation a context
-asks for none at its start. A subtask waits for its own executor for so long; then another one is better than none."""
+"""Properties that make a context start without executors on every kind of cluster, and keep Spark from changing their number. Only with dynamic allocation does
+a context request no executors at its start. A subtask waits for its own executor for ``spark.locality.wait.process``; after that Spark may place it on another
+one.
+"""
 _DEFAULTS = {
     "spark.app.name": "tidegate",
     "spark.ui.enabled": "false",
@@ -58,19 +60,21 @@ _EMBEDDED_DEFAULTS = {
     "spark.authenticate": "true",
     "spark.network.crypto.enabled": "true",
 }
-"""Other users of the machine do not get in; Spark makes the secret for ``local`` masters itself."""
+"""Defaults of an embedded Spark that keep other users of the machine out; Spark makes the secret itself for ``local`` masters."""
 _ENCRYPTED = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
 _SHARED = "spark.authenticate.secret"
 _UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 _LONGEST_PLACE = 60
-"""Bytes of a directory with Unix sockets of Spark: their names have 42, and a path has at most 107."""
+"""Longest path, in bytes, of a directory for Spark's Unix sockets: their names have 42 bytes, and a path has at most 107."""
 _JVM_OPTIONS = "-XX:-UsePerfData -XX:+UseSerialGC -Djava.io.tmpdir={tmp} -Dlog4j2.configurationFile={log4j}"
 _COMPILED_LATER = (
     "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
     "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
 )
-"""Ten times HotSpot's defaults. A start makes so many methods warm, none of them hot, that the optimizing compiler took 1.7 of the 5.3 s of processor time of
-the JVM. What queries run for long passes these numbers in a moment: an aggregation over 20 million rows took 4.9 to 7.6 s, and 5.9 to 7.6 s without."""
+"""JIT thresholds of the driver's JVM, ten times HotSpot's defaults. A start runs many methods a few times each, and compiling them with the optimizing compiler
+took 1.7 of 5.3 s of processor time. Long queries pass these numbers at once: an aggregation over 20 million rows took 4.9 to 7.6 s, and 5.9 to 7.6 s without
+them.
+"""
 _LOG4J = """\
 rootLogger.level = warn
 rootLogger.appenderRef.stderr.ref = stderr
@@ -88,26 +92,28 @@ _LOG4J_ON_DEMAND = """\
 logger.executors.name = org.apache.spark.deploy.client.StandaloneAppClient$ClientEndpoint
 logger.executors.level = info
 """
-"""How executors of a standalone cluster end that never registered: nothing else in Spark says so (``ExecutorRequests.ended``)."""
+"""Log4j settings that log how executors of a standalone cluster ended that never registered; Spark reports it nowhere else (``ExecutorRequests.ended``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """``properties`` are the ``spark.*`` keys of the configuration. ``directory`` is private and removed by its owner."""
+    """Settings from which a Spark context is started. ``directory``: private to this process, removed by its owner. ``properties``: the ``spark.*`` keys of the
+    configuration.
+    """
 
     directory: Path
     master: str = "local[1024]"
     properties: Mapping[str, str] = field(default_factory=dict)
     host: str = "127.0.0.1"
-    """Where executors of a cluster reach this process."""
+    """Host at which executors of a cluster reach this process."""
     log_file: Path | None = None
-    """The log of the JVM; ``spark.log`` in ``directory`` when not given."""
+    """Log file of the JVM; ``None``: ``spark.log`` in ``directory``."""
     start_timeout_s: float = 300.0
-    """``tidegate.start-timeout``"""
+    """Value of ``tidegate.start-timeout`` in seconds."""
     on_demand: bool = False
-    """Whether it begins without executors, and asks for them later (``ExecutorRequests``)."""
+    """Whether the context starts without executors and requests them later (``ExecutorRequests``)."""
     is_encrypted: bool = False
-    """Whether Spark's connections between machines have to be encrypted: they carry the keys of subtasks."""
+    """Whether Spark's connections between machines must be encrypted, since they carry the keys of subtasks."""
 
     @property
     def log_path(self) -> Path:
@@ -115,17 +121,19 @@ class SessionSettings:
 
     @property
     def exits(self) -> Path:
-        """Where the Python daemon notes how workers ended."""
+        """Directory in which the Python daemon notes the exit codes of workers."""
         return self.directory / "exits"
 
 
 def log4j_properties(settings: SessionSettings) -> str:
-    """What the JVM logs, and how."""
+    """Returns the content of the JVM's log4j2.properties."""
     return _LOG4J + (_LOG4J_ON_DEMAND if settings.on_demand else "")
 
 
 def session_properties(settings: SessionSettings) -> dict[str, str]:
-    """All properties of the context. Raises ``ConfigurationError`` for one that the runtime cannot live with."""
+    """Returns all properties of the Spark context. Raises ``ConfigurationError`` if the configuration sets a property that the runtime depends on to another
+    value.
+    """
     fixed = _FIXED | (_ENCRYPTED if settings.is_encrypted else {})
     wrong = [key for key, value in fixed.items() if settings.properties.get(key, value) != value]
     if wrong:
@@ -165,16 +173,19 @@ def _said(properties: Mapping[str, str]) -> str:
 
 
 def hint_of(settings: SessionSettings, said: str) -> str:
-    """Returns what may be wrong where Spark said that it did not start; empty where nothing is known."""
+    """Returns a hint on the cause of a failed start, to append to its error message ``said``; empty if there is none."""
     if settings.is_encrypted and "masters are unresponsive" in said:
         return f"; is it there, and do it and its workers have {_said(_ENCRYPTED)} and the same {_SHARED}?"
     return ""
 
 
 def _path_of_executors(settings: SessionSettings, own: Path) -> str:
-    """Where they find this package: in what was packed for them, or where this process, whose is ``own``, has it. In a container that YARN
-    started, this process is packed itself, and Spark says no more what it ships. What was there before, as `spark-submit` puts PySpark's own archives
-    there, comes behind."""
+    """Returns the PYTHONPATH of executors: the archive with this package if one is shipped to them, else the directory in which this process has the package
+    (``own``: the file of the package).
+
+    In a container that YARN started, this process runs from the archive itself, and Spark does not report what it ships. An existing PYTHONPATH, such as the
+    entries that `spark-submit` adds for PySpark's archives, follows.
+    """
     place = own.parent.parent
     shipped = (settings.properties.get(key, "") for key in ("spark.archives", yarn.ARCHIVES))
     is_packed = place.name == PACKED or any(has_packages(archives) for archives in shipped)
@@ -183,8 +194,9 @@ def _path_of_executors(settings: SessionSettings, own: Path) -> str:
 
 
 def in_given_jvm(settings: SessionSettings, given: Mapping[str, str]) -> SessionSettings:
-    """With what the JVM that started this process was given, where the configuration says nothing else. Raises ``ConfigurationError`` when the two are
-    not about the same cluster."""
+    """Returns the settings completed with the properties of the JVM that started this process (``given``); those of the configuration win. Raises
+    ``ConfigurationError`` when the two name different masters.
+    """
     master = given.get("spark.master", "")
     if master != settings.master:
         raise ConfigurationError(

@@ -1,12 +1,12 @@
-"""What Spark needs to be given for an application on YARN that lives for months."""
+"""Defaults of Spark properties for an application on YARN that runs for months."""
 
 from __future__ import annotations
 
 MASTER = "yarn"
 ARCHIVES = "spark.yarn.dist.archives"
-"""What `spark-submit` makes of ``spark.archives`` for YARN; it may be set itself."""
+"""Property into which `spark-submit` turns ``spark.archives`` for YARN; it may be set directly."""
 PATH_SEPARATOR = "<CPS>"
-"""In the paths of environment variables, which YARN writes as the container's system does."""
+"""Separator in path variables of the environment; YARN replaces it by that of the container's operating system."""
 
 DEFAULTS = {
     # Without an interval every executor that was ever lost counts, and the application ends with some of them.

@@ -1,1 +1,1 @@
-"""The executors of a Spark that is a cluster."""
+"""Requests and checks the executors of a Spark cluster."""

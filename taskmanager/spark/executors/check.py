@@ -1,9 +1,8 @@
-"""Whether the executors of a cluster can run subtasks: asked once, when a TaskManager starts, so that the answer is one error and not a
-job that does not run.
+"""Checks that the executors of a cluster can run subtasks, once, when a TaskManager starts, so that a problem is one error and not a job that does not run.
 
-    task on each executor ── its address ─▶ Meeting of the TaskManager
-                         ◀── addresses of all ──
-                          ── connects to the control port and to each of the others ─▶ ExecutorReport ─▶ problems_of
+task on each executor ── its address ─▶ Meeting of the TaskManager
+                     ◀── addresses of all ──
+                      ── connects to the control port and to each of the others ─▶ ExecutorReport ─▶ problems_of
 """
 
 from __future__ import annotations
@@ -26,32 +25,35 @@ if TYPE_CHECKING:
     from tidegate.taskmanager.spark.session import Session
 
 CONNECT_LIMIT_S = 5.0
-"""Chosen, not measured: machines of one network answer within milliseconds, and a firewall that drops packets never does."""
+"""Timeout of a connection attempt in seconds: machines of one network answer within milliseconds, and a firewall that drops packets never does. Chosen, not
+measured.
+"""
 MEETING_LIMIT_S = 20.0
-"""Chosen, not measured: tasks of one Spark job start within a second where there is a core for each; one that comes later is missed only by
-the others, which then check fewer connections."""
+"""Seconds that a task waits for the others: tasks of one Spark job start within a second if there is a core for each. Tasks that did not wait for a late one
+check fewer connections. Chosen, not measured.
+"""
 MOST_EXECUTORS = 16
-"""Checked at once: each looks at all others, and more of them show nothing that these do not."""
+"""Limit on how many executors are checked; each connects to all others, and more executors show nothing new."""
 _BACKLOG = 64
-"""All of them at once, and again as many."""
+"""Backlog of the listeners: all executors at once, with room to spare."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutorReport:
-    """What a task found where it ran."""
+    """Findings of a check on the executor where it ran."""
 
     host: str
     python: str
-    """Major and minor version."""
+    """Major and minor version of Python."""
     version: str
-    """That of this package."""
+    """Version of this package."""
     unreached: dict[str, str] = field(default_factory=dict)
-    """Why, by what could not be reached: ``taskmanager``, ``meeting``, ``listen``, or the host of another executor."""
+    """Failed connections: reason by target. Targets: ``taskmanager``, ``meeting``, ``listen`` (the own listener), or the host of another executor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """For ``RDD.mapPartitionsWithIndex``: one partition for each executor."""
+    """The task that checks one executor, for ``RDD.mapPartitionsWithIndex`` with one partition for each executor."""
 
     control_address: str
     meeting_address: str
@@ -69,7 +71,7 @@ class Check:
         return ExecutorReport(host, PYTHON_VERSION, VERSION, unreached)
 
     def _meet(self, host: str, own: str, unreached: dict[str, str]) -> None:
-        """Listens as subtasks do, and connects to all others that do."""
+        """Listens as subtasks do, and connects to the listeners of all other executors."""
         try:
             listener = bound(own, range(self.first_port, self.last_port + 1))
         except OSError as error:
@@ -92,7 +94,7 @@ class Check:
 
 
 class Meeting:
-    """Tells each of ``count`` tasks where all of them listen. Listens at ``host``, on one of ``ports``."""
+    """Collects the addresses at which ``count`` tasks listen and sends all of them to each. Listens at ``host`` on one of ``ports``."""
 
     def __init__(self, host: str, ports: range, count: int) -> None:
         self._arriving = threading.Barrier(count)
@@ -129,7 +131,9 @@ class Meeting:
 
 
 def check_executors(session: Session, control_address: str, ports: range) -> list[ExecutorReport]:
-    """Runs a task on each executor of a cluster. Raises ``ExternalError`` with all that keeps subtasks from running there."""
+    """Runs a check on each executor of a cluster and returns the reports. Raises ``ExternalError`` that names all problems that keep subtasks from running
+    there.
+    """
     from py4j.protocol import Py4JError
 
     host = control_address.rpartition(":")[0].strip("[]")
@@ -151,7 +155,7 @@ def check_executors(session: Session, control_address: str, ports: range) -> lis
 
 
 def problems_of(reports: Sequence[ExecutorReport], control_address: str) -> list[str]:
-    """What is wrong and what to do about it, each once."""
+    """Returns the distinct problems that the reports show, each with its remedy."""
     found = []
     for report in reports:
         where = f"the executor on {report.host}"
@@ -186,13 +190,13 @@ def _unreached(where: str, what: str, why: str, control_address: str) -> str:
 
 
 def described(reports: Sequence[ExecutorReport]) -> str:
-    """For the log."""
+    """Returns a summary of the reports for the log."""
     hosts = ", ".join(sorted({report.host for report in reports}))
     return f"{len(reports)} checked on {hosts}: Python {platform.python_version()}, tidegate {VERSION}, all reach each other"
 
 
 def _reached(address: str, what: str, unreached: dict[str, str]) -> str:
-    """The own address by which it was reached; nothing when it was not."""
+    """Connects to ``address``; returns the own address of the connection, or an empty text when it failed, with the reason in ``unreached``."""
     try:
         with _connected(address) as connection:
             return str(connection.getsockname()[0])

@@ -1,7 +1,6 @@
-"""Executors of a Spark cluster: which there are, how many are wanted, and which are given back.
+"""Lists, requests and kills the executors of a Spark cluster.
 
-Every call blocks, for a round trip to the JVM. What there is is asked (docs/adr/0198): Spark's own book of its executors, which it
-keeps without its pages too.
+Every call blocks for a round trip to the JVM. The executors are read from Spark's status store (docs/adr/0198), which exists without Spark's web UI too.
 """
 
 from __future__ import annotations
@@ -20,26 +19,26 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _DRIVER = "driver"
 _ENDED = re.compile(r"Executor updated: \S+/(\S+) is now (EXITED|FAILED|LOST)(?: \((.*?)\))?\s*$", re.MULTILINE)
-"""What Spark logs of each (Spark: ``StandaloneAppClient.receive``)."""
+"""Pattern of the log line about an executor that ended (Spark: ``StandaloneAppClient.receive``)."""
 _ENDED_MARK = "Application has been killed. Reason: "
-"""What Spark logs when the cluster has given up the application (Spark: ``StandaloneSchedulerBackend.dead``)."""
+"""Start of the log message when the cluster has ended the application (Spark: ``StandaloneSchedulerBackend.dead``)."""
 
 
 class ExecutorRequests:
-    """For one Spark context. Every method raises ``ExternalError`` when Spark has ended it."""
+    """Requests executors for one Spark context. Methods that call the JVM raise ``ExternalError`` when Spark has ended the context."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._spark: JavaObject = session.context._jsc.sc()
         self._read_bytes = 0
-        """How much of the log."""
+        """Bytes of the log that were read."""
 
     def look(self) -> Sequence[SparkExecutor]:
-        """Those that are there, each with its number of running tasks."""
+        """Returns the executors that are registered, each with its number of running tasks."""
         return self._asked(self._look)
 
     def ended(self) -> Mapping[str, str]:
-        """Executors whose processes have ended since the last call, with what the cluster says of it. Known of standalone clusters only."""
+        """Returns executors whose processes have ended since the last call, with the reason that the cluster gives. Only standalone clusters report it."""
         try:
             with self._session.log_path.open("rb") as file:
                 file.seek(self._read_bytes)
@@ -51,7 +50,7 @@ class ExecutorRequests:
         return ended_in(whole.decode("utf-8", "replace"))
 
     def request_total(self, executors: int) -> None:
-        """So many are wanted from now on; those above that number stay until they are killed."""
+        """Sets the number of executors that are wanted. Executors above that number stay until they are killed."""
         jvm: JavaObject = self._session.context._jvm
 
         def request() -> None:
@@ -60,7 +59,9 @@ class ExecutorRequests:
         self._asked(request)
 
     def kill(self, executor_ids: Sequence[str]) -> None:
-        """Give them back. The number that is wanted stays. By the scheduler's backend: ``SparkContext.killExecutors`` changes that number."""
+        """Kills executors without changing the number that is wanted. Calls the scheduler's backend, since ``SparkContext.killExecutors`` changes
+        that number.
+        """
         jvm: JavaObject = self._session.context._jvm
 
         def kill() -> None:
@@ -99,12 +100,12 @@ class ExecutorRequests:
 
 
 def ended_in(log: str) -> dict[str, str]:
-    """Executors that the log of the JVM tells the end of, other than by our wish."""
+    """Returns the executors that the JVM's log reports as ended without our request: executor id -> reason."""
     return {found[1]: (found[3] or "").strip() or found[2] for found in _ENDED.finditer(log)}
 
 
 def why_stopped(master: str, log: str) -> str:
-    """What the end of a context means, by the log of its JVM."""
+    """Returns the error message for a Spark context that has ended, with the reason from the log of its JVM."""
     said = [line.split(_ENDED_MARK, 1)[1].strip() for line in log.splitlines() if _ENDED_MARK in line]
     if not said:
         return f"the Spark application at {master} has ended"

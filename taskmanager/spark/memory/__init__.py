@@ -1,1 +1,1 @@
-"""The memory of subtasks: what bounds it, what there is, and who looks."""
+"""Limits and watches the memory of subtasks."""

@@ -1,4 +1,4 @@
-"""What a slot bounds, inside the subtask's process, and how the settings for it get there.
+"""Memory limits of a slot inside the subtask's process, and the settings that carry them there.
 
     taskmanager.memory.process.size / slots ─┬─ managed part   the state cache (``SubtaskEnvironment``)
                                              ├─ network part   bytes in flight: credit of the channels together
@@ -31,59 +31,62 @@ HEADROOM_BYTES = 2 << 30
 LEAST_CREDIT_BYTES = 64 << 10
 _M_TRIM_THRESHOLD = -1  # of glibc's malloc.h
 _KEPT_SHARE = 16
-"""A sixteenth of the slot stays when it is freed: used again, it costs no page faults (docs/adr/0064)."""
+"""Divisor of the slot's memory: one sixteenth of it stays allocated after it is freed, so that its reuse costs no page faults (docs/adr/0064)."""
 _KEPT_BYTES = 512 << 20
-"""As ``daemon`` sets it."""
+"""Bytes of freed memory that a process keeps by default, as ``daemon`` sets it."""
 _KEPT_SHARE_OF_MACHINE = 64
-"""Chosen, not measured: what sixteen subtasks keep is a quarter of the machine at most, and does not count as memory that runs short."""
+"""Divisor of the machine's memory, for slots without a bound: what sixteen subtasks keep is a quarter of the machine at most, and does not count as a shortage.
+Chosen, not measured.
+"""
 _ENDS_BEFORE_OTHERS = 300
-"""Thousandths of the machine's memory by which the kernel takes a subtask for larger than it is. So it ends a leaking subtask, and not the
-TaskManager or the JVM of all subtasks; a process beside them that has filled most of the machine still goes first."""
+"""Thousandths of the machine's memory that the kernel's OOM killer adds to the size of a subtask. It then ends a leaking subtask and not the TaskManager or the
+JVM of all subtasks; another process that fills most of the machine is still ended first.
+"""
 _MOST_BADNESS = 1000
-"""The most that Linux takes."""
+"""Largest value of ``oom_score_adj`` on Linux."""
 _INT_MAX = (1 << 31) - 1
-"""`mallopt` takes a C int."""
+"""Largest C int, the type that `mallopt` takes."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """How a TaskManager wants its subtasks to run. Sizes of 0 mean: not bounded."""
+    """Settings with which a TaskManager starts its subtasks. Sizes of 0: not bounded."""
 
     listen: str
-    """``unix:<directory>``, or the host to bind."""
+    """Where the subtask listens: ``unix:<directory>``, or the host to bind."""
     directory: str = ""
-    """For temporary files; empty: wherever the executor is."""
+    """Directory for temporary files; empty: the temporary directory of the executor's machine."""
     slot_memory_bytes: int = 0
     managed_memory_bytes: int = 0
     network_memory_bytes: int = 0
     local_state_dir: str = ""
-    """For copies of state, which outlive a subtask; empty: its process is not on the TaskManager's machine."""
+    """Directory for local copies of state, which outlive a subtask; empty: the subtask is not on the TaskManager's machine."""
     spark_service: str = ""
-    """Where the Spark driver answers the subtask's sources and sinks that are Spark's; empty: there are none."""
+    """Address of the Spark driver's service for the subtask's Spark sources and sinks; empty: it has none."""
     cancellation_interval_ms: int = 30_000
-    """``task.cancellation.interval`` of the TaskManager, where the job has none."""
+    """The TaskManager's ``task.cancellation.interval``, used if the job does not set it."""
     external_resources: str = "{}"
-    """Properties of what the TaskManager's machine has, by name of the resource, as JSON."""
+    """External resources of the TaskManager's machine: properties by resource name, as JSON."""
     machine_bytes: int = 0
-    """``tidegate.taskmanager.memory.machine-size``; 0: not set."""
+    """Value of ``tidegate.taskmanager.memory.machine-size``; 0: not set."""
     reserve_bytes: int = -1
-    """``tidegate.taskmanager.memory.reserve``; -1: not set."""
+    """Value of ``tidegate.taskmanager.memory.reserve``; -1: not set."""
     tls_directory: str = ""
-    """That of ``TlsFiles``, for connections by TCP, where the TaskManager is on the same machine; empty: there is none."""
+    """Directory of ``TlsFiles`` for TCP connections, if the TaskManager is on the same machine; empty: none."""
     tls_identity: str = ""
-    """Key and certificates as PEM, for a subtask on another machine; empty: connections are plain, or there is a directory."""
+    """TLS key and certificates as PEM, for a subtask on another machine; empty: connections use no TLS, or ``tls_directory`` is set."""
     tls_trusted: str = ""
-    """The certificates that it believes, as PEM."""
+    """Trusted certificates as PEM."""
     tls_pins: str = ""
-    """Fingerprints between commas."""
+    """Pinned fingerprints, separated by commas."""
 
     def to_texts(self) -> dict[str, str]:
         return {name: str(value) for name, value in dataclasses.asdict(self).items()}
 
     @staticmethod
     def from_texts(texts: Mapping[str, str]) -> WorkerSettings:
-        """The inverse of ``to_texts``."""
+        """Returns the settings from the texts of ``to_texts``."""
         return WorkerSettings(
             texts["listen"],
             texts["directory"],
@@ -104,8 +107,9 @@ class WorkerSettings:
 
 
 def limit_memory(slot_memory_bytes: int, machine_bytes: int = 0) -> None:
-    """Make an allocation that is beyond the slot's bound fail in this process, and let it keep only a part of its slot, or of the machine,
-    free for itself (see ``daemon``). Without effect where kernel and C library have no such limits (macOS)."""
+    """Limits the address space of this process so that an allocation far beyond its slot fails, and the freed memory that it keeps to a share of the slot, or
+    of the machine (see ``daemon``). No effect where kernel and C library have no such limits (macOS).
+    """
     taken = data_bytes()
     if taken is None:
         return
@@ -121,7 +125,7 @@ def limit_memory(slot_memory_bytes: int, machine_bytes: int = 0) -> None:
 
 
 def end_before_others() -> None:
-    """Should the kernel have to end a process for want of memory, let it be this one rather than one that all subtasks need. Linux."""
+    """Makes the kernel's OOM killer prefer this process over those that all subtasks need. Linux only."""
     path = Path("/proc/self/oom_score_adj")
     with contextlib.suppress(OSError, ValueError):
         path.write_text(
@@ -130,7 +134,7 @@ def end_before_others() -> None:
 
 
 def data_bytes() -> int | None:
-    """Writable private address space of this process; ``None`` where the kernel does not tell."""
+    """Returns the bytes of writable private address space of this process; ``None`` where the kernel does not report it."""
     try:
         status = Path("/proc/self/status").read_text(encoding="ascii")
     except OSError:
@@ -139,8 +143,9 @@ def data_bytes() -> int | None:
 
 
 def unshared_bytes(pid: int | str = "self") -> int | None:
-    """Memory of a process without what it maps from files; ``None`` where the kernel does not tell. Raises ``OSError`` when the
-    process is gone meanwhile."""
+    """Returns the resident memory of a process in bytes, without file mappings; ``None`` if there is no such file in /proc. Raises ``OSError`` if the process
+    ends meanwhile.
+    """
     try:
         fields = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()
     except FileNotFoundError:
@@ -149,7 +154,7 @@ def unshared_bytes(pid: int | str = "self") -> int | None:
 
 
 def resident_bytes(pid: int) -> int:
-    """Memory of a process without what it maps from files; 0 when it is gone."""
+    """Returns the resident memory of a process in bytes, on Linux without file mappings; 0 when it is gone."""
     try:
         found = unshared_bytes(pid)
         if found is not None:
@@ -163,7 +168,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def limit_exchange(deployment: TaskDeployment, settings: WorkerSettings) -> TaskDeployment:
-    """The deployment with the credit of a channel cut so that all channels together stay within the network memory."""
+    """Returns the deployment with a channel credit small enough that all channels together stay within the network memory."""
     channels = sum(len(edge.producers) for edge in deployment.inputs)
     channels += sum(len(edge.consumers) for edge in deployment.outputs)
     if not settings.network_memory_bytes or not channels:
@@ -179,7 +184,7 @@ def limit_exchange(deployment: TaskDeployment, settings: WorkerSettings) -> Task
 
 
 def cancellation_interval_s(of_job: Mapping[str, str], settings: WorkerSettings) -> float:
-    """``task.cancellation.interval``: the job's, as far as it has one of its own, else the TaskManager's."""
+    """Returns ``task.cancellation.interval`` in seconds: the job's value if it sets one, else the TaskManager's."""
     option = TaskOptions.CANCELLATION_INTERVAL
     configuration = Configuration.from_strings(of_job)
     interval_ms = configuration.get(option) if configuration.is_set(option) else settings.cancellation_interval_ms

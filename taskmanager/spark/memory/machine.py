@@ -1,6 +1,6 @@
-"""What memory the machine has left, and which subtasks use it: read from Linux. Elsewhere nothing is found, and nothing ends.
+"""Determines from Linux how much memory the machine has left and which subtasks use it; on other systems no shortage is found.
 
-What can be had again does not count as used: the page cache, and with it every file that is mapped.
+Memory that the kernel can reclaim does not count as used: the page cache, including mapped files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tidegate.taskmanager.machines.memory.shortage import (
 from tidegate.taskmanager.spark.memory.limits import resident_bytes
 
 TITLE = "tidegate subtask"
-"""With this the title of each subtask's process begins, of whichever TaskManager it is."""
+"""Start of the process title of every subtask, of any TaskManager."""
 MACHINE_SIZE = RuntimeOptions.MACHINE_SIZE
 _PROC, _CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 _V1_CACHE = ("total_inactive_file", "total_active_file")
@@ -35,13 +35,14 @@ _V2_CACHE = ("inactive_file", "active_file", "slab_reclaimable")
 
 @cache
 def total_bytes() -> int:
-    """Memory of the machine, or of the group of processes that bounds this one, if that is less; 0 when the system does not tell. What was found first
-    counts for this process, and for those that are forked from it."""
+    """Returns the memory of the machine, or of the control group that bounds this process, if that is less; 0 when the system does not report it. The first
+    result is kept for this process and those forked from it.
+    """
     return min((pool.total_bytes for pool in read_pools()), default=0)
 
 
 def read_pools(proc: Path = _PROC, cgroups: Path = _CGROUPS) -> list[MemoryPool]:
-    """The machine, and each group of processes that bounds this process (cgroups of either version). Empty where it is not Linux."""
+    """Returns the memory pools that bound this process: the machine, and each control group (version 1 or 2) with a lower limit. Empty if this is not Linux."""
     figures = _figures(proc / "meminfo")
     if "MemTotal" not in figures or "MemAvailable" not in figures:
         return []
@@ -71,7 +72,7 @@ def _groups(proc: Path, cgroups: Path, swap_bytes: int) -> Iterator[MemoryPool]:
 
 
 def _swap_left(directory: Path, of_machine: int) -> int:
-    """What a group of version 2 may still swap out."""
+    """Returns the bytes that a control group of version 2 may still swap out."""
     taken, bound = _number(directory / "memory.swap.current"), _number(directory / "memory.swap.max")
     if taken is None:
         return 0
@@ -79,7 +80,7 @@ def _swap_left(directory: Path, of_machine: int) -> int:
 
 
 def _memory_group(process: Path) -> tuple[int, str]:
-    """The version of control groups that bounds its memory, and the group."""
+    """Returns the version of the control groups that bound the process's memory, and the path of its group."""
     found = (2, "")
     with contextlib.suppress(OSError):
         for line in (process / "cgroup").read_text(encoding="utf-8", errors="replace").splitlines():
@@ -92,7 +93,7 @@ def _memory_group(process: Path) -> tuple[int, str]:
 
 
 def _figures(path: Path) -> dict[str, int]:
-    """Lines of a name and a number, as in `meminfo` and `memory.stat`; empty when the file is not there."""
+    """Returns the numbers of a file whose lines are a name and a number, such as `meminfo` and `memory.stat`; empty when the file does not exist."""
     try:
         lines = path.read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:
@@ -102,7 +103,7 @@ def _figures(path: Path) -> dict[str, int]:
 
 
 def _number(path: Path) -> int | None:
-    """What stands in the file; ``None`` when it is not there, or says that there is no bound (`max`)."""
+    """Returns the number in a file; ``None`` when it does not exist, or has no number, such as `max`."""
     try:
         text = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):
@@ -111,7 +112,7 @@ def _number(path: Path) -> int | None:
 
 
 def subtasks_beside(own: Collection[int], group: str) -> dict[int, int]:
-    """Sizes of the machine's other subtasks, in bytes by process id: those of the control group, or all when ``group`` is empty."""
+    """Returns the resident bytes of the machine's other subtasks by process id: those of the control group, or all when ``group`` is empty."""
     found = {}
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
@@ -126,8 +127,9 @@ def _is_in(pid: int, group: str) -> bool:
 
 
 class MachineMemory:
-    """Looks whether memory runs short. ``size_bytes``: what the subtasks of a TaskManager may have together, 0: no such bound.
-    ``reserve_bytes``: -1: a part of what there is."""
+    """Detects a shortage of memory and picks the subtask to end. ``size_bytes``: limit on the subtasks of a TaskManager together, 0: none. ``reserve_bytes``:
+    memory to keep free, -1: a share of the total.
+    """
 
     def __init__(self, size_bytes: int = 0, reserve_bytes: int = -1) -> None:
         self._size_bytes, self._reserve_bytes = size_bytes, None if reserve_bytes < 0 else reserve_bytes
@@ -135,8 +137,9 @@ class MachineMemory:
         """Seconds until the next look."""
 
     def look(self, own: Collection[int], siblings: Collection[int] = ()) -> Overrun | None:
-        """The process of ``own`` that has to end, if one has. ``siblings``: others that share the size. Reads some files; the processes of
-        the machine only where memory is short."""
+        """Returns the process of ``own`` that must end, with the reason; ``None`` if memory is not short. ``siblings``: other processes that share the size
+        limit. Reads a few files; the machine's processes only when memory is short.
+        """
         pools = read_pools()
         family: dict[int, int] = {}
         if self._size_bytes and pools:
@@ -158,12 +161,12 @@ class MachineMemory:
 
 
 def siblings() -> list[int]:
-    """This process, and what was forked beside it: the subtasks of its executor."""
+    """Returns the process ids of the subtasks on this executor, this process included."""
     with contextlib.suppress(psutil.Error):
         return [child.pid for child in psutil.Process(os.getppid()).children() if _is_subtask(child)]
     return [os.getpid()]
 
 
 def _is_subtask(process: psutil.Process) -> bool:
-    """Raises ``psutil.Error`` when it is gone, or not to be seen."""
+    """Tells whether a process is a subtask. Raises ``psutil.Error`` when it is gone or may not be inspected."""
     return " ".join(process.cmdline()).startswith(TITLE)

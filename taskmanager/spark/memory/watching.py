@@ -1,7 +1,7 @@
-"""A subtask that looks at its own memory, because its TaskManager cannot: on an executor of a Spark cluster.
+"""Lets a subtask on an executor of a Spark cluster watch its own memory, which its TaskManager cannot see.
 
-A thread of its process looks, and it needs the interpreter for that: of a function that fills memory in native code without ever releasing it,
-the kernel has the last word (``limits.end_before_others``).
+The watching thread needs the interpreter's lock: if a function fills memory in native code without releasing it, only the kernel can end the process
+(``limits.end_before_others``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tidegate.taskmanager.spark.memory.machine import MachineMemory, siblings
 def watch_own_memory(
     settings: WorkerSettings, name: str, *, is_of_group: bool, fail: Callable[[ErrorInfo], None]
 ) -> None:
-    """Begin to look, in a thread. ``fail`` is called by it once, when this process must end."""
+    """Starts a thread that watches the memory of this process and calls ``fail`` once, when the process must end."""
     machine = MachineMemory(settings.machine_bytes, settings.reserve_bytes)
 
     def watch() -> None:
@@ -33,7 +33,7 @@ def watch_own_memory(
 
 
 def look(settings: WorkerSettings, machine: MachineMemory, name: str, *, is_of_group: bool) -> ErrorInfo | None:
-    """Why this process must end; ``None``: it may go on."""
+    """Returns the error with which this process must end; ``None`` if its memory is within the limits."""
     text, slot_bytes = "", settings.slot_memory_bytes
     size = resident_bytes(os.getpid()) if slot_bytes else 0
     if size > slot_bytes:

@@ -1,1 +1,1 @@
-"""Spark's shuffle between the subtasks of a BATCH job."""
+"""Blocking exchange between the subtasks of a BATCH job through Spark's shuffle."""

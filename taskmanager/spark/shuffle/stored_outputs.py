@@ -1,4 +1,4 @@
-"""What finished attempts of BATCH jobs have stored, in Spark's shuffle, for as long as their job has a slot here.
+"""Outputs of finished attempts of BATCH jobs, stored in Spark's shuffle for as long as their job has a slot here.
 
     producers ─▶ ShuffledRDD of each ─▶ the consumer's partition of each ─▶ union ─▶ one partition ─▶ subtask ─┬─▶ nothing is stored
                                                                                                                 └─▶ map stage of its own
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
 
 _ONE_SET = "Set$Set1"
-"""Scala's set of one element is the function that tells whether a partition is that one."""
+"""Name of Scala's class of one-element sets; such a set is the function that selects one partition."""
 _LOST_WORDS = ("FetchFailed", "Missing an output location", NOT_AGAIN)
-"""What Spark says when a shuffle block is not where it was, and a producer that Spark runs again because it knows that before."""
+"""Words in Spark's error when a shuffle block is missing, or when Spark runs a producer again because it knows that already."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
     shuffled: JavaObject
-    """A ``JavaPairRDD`` over a ``ShuffledRDD``."""
+    """The ``JavaPairRDD`` over the ``ShuffledRDD`` of the attempt."""
     shuffle_id: int
     edges: StoredEdges
 
 
 class StoredOutputs:
-    """Thread-safe."""
+    """Runs attempts of BATCH jobs and keeps the outputs that they store. Thread-safe."""
 
     def __init__(self, context: SparkContext) -> None:
         self._context = context
@@ -48,7 +48,7 @@ class StoredOutputs:
         self._by_attempt: dict[AttemptId, _Stored] = {}
 
     def inputs(self, edges: StoredEdges, attempt: AttemptId) -> RDD[bytes]:
-        """One partition with all blocks that were stored for the attempt. Raises ``OutputLost`` when some are gone."""
+        """Returns an RDD of one partition with all blocks that were stored for the attempt. Raises ``OutputLost`` when some are missing."""
         from pyspark import RDD
         from pyspark.serializers import NoOpSerializer
 
@@ -63,8 +63,11 @@ class StoredOutputs:
         return RDD(self._context._jsc.union(array).coalesce(1), self._context, NoOpSerializer())
 
     def run(self, attempt: AttemptId, edges: StoredEdges, inputs: RDD[bytes], run: _OverBlocks) -> None:
-        """Runs the attempt as one Spark job, and keeps what it stores. Raises ``OutputLost`` when its inputs cannot be read,
-        ``StorageError`` when what it stores is not there afterwards, and whatever Spark raises for one that stores nothing."""
+        """Runs the attempt as one Spark job and keeps the output that it stores.
+
+        Raises ``OutputLost`` when its inputs cannot be read, ``StorageError`` when its output could not be stored, and Spark's error for an attempt without
+        output.
+        """
         jvm: JavaObject = self._context._jvm
         keyed = inputs.mapPartitionsWithIndex(run, True)
         keyed._bypass_serializer = True  # type: ignore[attr-defined]  # of PySpark's PipelinedRDD, which its types do not name
@@ -78,7 +81,7 @@ class StoredOutputs:
             raise
 
     def drop(self, job_id: JobId) -> None:
-        """The job has no slot here any longer: its files are removed."""
+        """Removes the stored outputs of a job that has no slot here."""
         with self._lock:
             dropped = [attempt for attempt in self._by_attempt if attempt.job_id == job_id]
             shuffles = [self._by_attempt.pop(attempt).shuffle_id for attempt in dropped]
@@ -98,7 +101,7 @@ class StoredOutputs:
             self._by_attempt[attempt] = _Stored(shuffled, int(dependency.shuffleId()), edges)
 
     def _parts(self, edges: StoredEdges, attempt: AttemptId) -> Iterator[JavaObject]:
-        """The partition of each producer that is the attempt's, as a ``JavaRDD`` with it alone."""
+        """Yields, for each producer, the partition that is for the attempt, as a ``JavaRDD`` with only that partition."""
         jvm: JavaObject = self._context._jvm
         one_set = getattr(jvm.scala.collection.immutable, _ONE_SET)
         for edge_id, producers in edges.inputs:
@@ -112,7 +115,7 @@ class StoredOutputs:
                 yield jvm.org.apache.spark.rdd.PartitionPruningRDD.create(values.rdd(), only).toJavaRDD()
 
     def _clean(self, shuffles: list[int]) -> None:
-        """Spark's own cleaner looks for files without an owner only when the JVM collects garbage, which may be much later."""
+        """Removes the files of shuffles at once. Spark's own cleaner finds unused files only when the JVM collects garbage, which may be much later."""
         from py4j.protocol import Py4JError
 
         with contextlib.suppress(Py4JError, OSError):  # the JVM may be ending

@@ -1,1 +1,1 @@
-"""``from_spark_stream`` and ``to_spark`` in the TaskManager's Spark driver."""
+"""Implements ``from_spark_stream`` and ``to_spark`` in the TaskManager's Spark driver."""

@@ -1,4 +1,4 @@
-"""The stream objects of a query, driven by us: which range comes next, and the DataFrame of a range.
+"""Drives the stream sources of a query: determines the next range of offsets, and makes the DataFrame of a range.
 
     latest ─▶ start and end of every source ─▶ the plan with each source as its range ─▶ DataFrame of one batch
     commit ─▶ the sources may forget what is before
@@ -30,14 +30,14 @@ _SESSION = {
     "spark.sql.streaming.unsupportedOperationCheck": "false",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
 }
-"""A plan over a stream is run as a batch; and what a source writes about its progress is volatile, since our checkpoint holds it."""
+"""Settings of the session: a plan over a stream is run as a batch, and progress files of a source need no checksums, since our checkpoint holds them."""
 
 
 _FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 
 
 class StreamPlan:
-    """Used by one thread. ``directory`` holds what the sources wrote, as it was at the restored position."""
+    """The plan of a streaming query with its sources. Used by one thread. ``directory``: the sources' progress files, as of the restored position."""
 
     def __init__(self, spark: SparkSession, source: SparkStreamSource, directory: Path) -> None:
         self._spark = _own_session(spark, source.partitions)
@@ -52,20 +52,20 @@ class StreamPlan:
         self.streams = [stream_of(self._jvm, leaf, str(directory / str(i))) for i, leaf in enumerate(found)]
 
     def resume(self, ends: Offsets) -> None:
-        """Tells the sources where the restored job stands, before anything else is asked of them."""
+        """Passes the restored offsets to the sources, before anything else is asked of them."""
         for stream, end in zip(self.streams, ends, strict=True):
             stream.resume(end)
 
     def first(self) -> Offsets:
-        """Where a new job begins: what the sources say, ``None`` for one that begins with its first batch."""
+        """Returns the offsets at which a new job begins; ``None`` for a source that has no offset before its first batch."""
         return tuple(stream.first() for stream in self.streams)
 
     def latest(self, starts: Offsets) -> Offsets:
-        """The ends of the next batch; the starts where nothing is new."""
+        """Returns the end offsets of the next batch; the start offset for a source without new data."""
         return tuple(stream.latest(start) for stream, start in zip(self.streams, starts, strict=True))
 
     def frame(self, starts: Offsets, ends: Offsets) -> DataFrame:
-        """The rows between the offsets, in at most as many partitions as the source has."""
+        """Returns the rows between the offsets as a DataFrame with at most as many partitions as the source has."""
         from pyspark.sql import DataFrame
 
         ranges = iter(zip(self.streams, starts, ends, strict=True))
@@ -77,7 +77,7 @@ class StreamPlan:
         return frame
 
     def lags(self, ends: Offsets) -> dict[str, float]:
-        """What the sources tell of how far they are behind; with several, the largest."""
+        """Returns the lag metrics of the sources at ``ends``, by Spark's names; the maximum over all sources."""
         found: dict[str, float] = {}
         for stream, end in zip(self.streams, ends, strict=True):
             for name, value in stream.lags(end).items():
@@ -85,7 +85,7 @@ class StreamPlan:
         return found
 
     def commit(self, ends: Offsets) -> None:
-        """A completed checkpoint stands at ``ends``: the sources may forget what is before."""
+        """Commits the offsets of a completed checkpoint, so that the sources may drop older data."""
         for stream, end in zip(self.streams, ends, strict=True):
             if end is not None:
                 stream.commit(end)
@@ -107,12 +107,14 @@ class StreamPlan:
 
 
 def partitions_of(frame: DataFrame) -> int:
-    """By the plan that runs. That of ``DataFrame.rdd`` is another one, which makes objects of Java of all rows, and is planned for itself."""
+    """Returns the number of partitions of the plan that runs. The plan of ``DataFrame.rdd`` is another one: it is planned separately and turns all rows into
+    Java objects.
+    """
     return int(frame._jdf.queryExecution().toRdd().getNumPartitions())
 
 
 def _check_schema(found: pa.Schema, declared: pa.Schema) -> None:
-    """Raises ``SchemaMismatch``. Whether a column may be null is of no account: batches do not say it."""
+    """Raises ``SchemaMismatch`` if the query's columns differ from those declared in the client. Nullability is ignored, since batches do not carry it."""
     if found.names != declared.names or found.types != declared.types:
         raise SchemaMismatch(
             f"the query of from_spark_stream gives the columns {columns_of(found)} now, and gave {columns_of(declared)} in the client: what it reads was "
@@ -122,12 +124,12 @@ def _check_schema(found: pa.Schema, declared: pa.Schema) -> None:
 
 
 def _activate(jvm: JavaObject, session: SparkSession) -> None:
-    """Sources ask for the active session of the thread that calls them: Kafka's does not begin without one."""
+    """Makes the session the active one of the calling thread, which sources such as Kafka's require."""
     jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
 
 
 def _own_session(spark: SparkSession, partitions: int) -> SparkSession:
-    """A session with settings of its own that knows the data sources and views of ``spark``."""
+    """Returns a session with its own settings that shares the data sources and views of ``spark``."""
     from pyspark.sql import SparkSession
 
     session = session_like_everywhere(SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession()), partitions)

@@ -1,4 +1,4 @@
-"""What Spark's workers run for a batch of ``from_spark_stream``: they send the rows of their partition to the subtask."""
+"""Sends the rows of a batch of ``from_spark_stream`` from Spark's workers to the subtask."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidegate.model.errors import ExternalError
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """For ``DataFrame.mapInArrow``. ``schema``: of the stream, serialized."""
+    """Sends the rows of a partition to the subtask, for ``DataFrame.mapInArrow``. ``schema``: of the stream, serialized."""
 
     address: str
     secret: str

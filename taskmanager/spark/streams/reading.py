@@ -1,4 +1,4 @@
-"""What the driver does for a ``from_spark_stream``: each request of the subtask, in its order, in one thread."""
+"""Serves a ``from_spark_stream`` in the Spark driver: answers the subtask's requests in order, in one thread."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class StreamRequests:
-    """``directory`` does not exist yet."""
+    """Answers the requests of one ``from_spark_stream``. ``directory``: for progress files of the sources; must not exist yet."""
 
     def __init__(self, spark: SparkSession, source: SparkStreamSource, directory: Path) -> None:
         self._spark = spark
@@ -37,7 +37,7 @@ class StreamRequests:
         self._frame: DataFrame | None = None
 
     def answer(self, message: Message, rest: bytearray) -> Message:
-        """Raises whatever Spark or the user's query raise."""
+        """Answers a request. Raises the errors of Spark and of the user's query."""
         match message:
             case OpenOperator():
                 self._written = WrittenFiles(self._directory, message.written)

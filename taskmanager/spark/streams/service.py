@@ -1,4 +1,4 @@
-"""A door of the Spark driver for one subtask: its sources and sinks that are Spark's ask here for what only the driver can do.
+"""The Spark driver's service for one subtask: serves its Spark sources and sinks, whose work only the driver can do.
 
     subtask ── one connection for each operator ─▶ thread ─▶ SparkStreamSource: plan, run, commit     SparkSink, SparkFrameJob: write
 
@@ -47,11 +47,14 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 SparkOperators = Mapping[str, object]
-"""By operator id, what the job gave: ``SparkSource``, ``SparkStreamSource``, ``SparkSink``, ``SparkFrameJob``."""
+"""Operators of the job that use the Spark driver, by operator id: ``SparkSource``, ``SparkStreamSource``, ``SparkSink``, ``SparkFrameJob``."""
 
 
 class SparkDoor:
-    """A subtask gets ``address``: ``host:port/token``. ``name``: of the attempt. ``ports``: for this door, and for what the subtask opens."""
+    """Listens for the connections of one subtask and serves each in a thread.
+
+    ``address`` (``host:port/token``) is what the subtask gets. ``name``: of the attempt. ``ports``: for this listener and for those that the subtask opens.
+    """
 
     def __init__(
         self,
@@ -167,7 +170,7 @@ class SparkDoor:
 
 
 def _when_gone(connection: socket.socket, act: Callable[[], None]) -> None:
-    """Calls ``act`` when the other end has closed, where the system can tell while nobody reads."""
+    """Starts a thread that calls ``act`` when the peer has closed the connection; does nothing where the system cannot detect that (no POLLRDHUP)."""
     if not hasattr(select, "POLLRDHUP"):
         return
     copy = connection.dup()

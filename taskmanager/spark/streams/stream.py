@@ -1,4 +1,4 @@
-"""One source of a stream, in either of Spark's two interfaces: offsets as JSON, and the plan of what lies between two of them."""
+"""One source of a streaming query, in either of Spark's two interfaces: its offsets as JSON, and the plan that reads between two offsets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _V2 = "org.apache.spark.sql.execution.datasources.v2"
 
 
 class SparkStream(ABC):
-    """``java`` is Spark's ``SparkDataStream``. An offset is its own JSON."""
+    """A stream source of Spark (``java``: its ``SparkDataStream``). Offsets are the source's JSON texts."""
 
     def __init__(self, jvm: JavaObject, java: JavaObject, leaf: JavaObject) -> None:
         self._jvm = jvm
@@ -24,26 +24,26 @@ class SparkStream(ABC):
 
     @abstractmethod
     def first(self) -> str | None:
-        """Where a new job begins; ``None``: before the first batch."""
+        """Returns the offset at which a new job begins; ``None`` if the source has none before its first batch."""
 
     @abstractmethod
     def offset(self, json: str) -> JavaObject:
-        """The source's own object for an offset."""
+        """Returns the source's offset object for the JSON of an offset."""
 
     @abstractmethod
     def between(self, start: str | None, end: str | None) -> JavaObject:
-        """The plan that reads what lies between."""
+        """Returns the plan that reads the rows between two offsets."""
 
     @abstractmethod
     def newest(self) -> JavaObject:
-        """The end of what there is, of a source without limits."""
+        """Returns the offset object of the newest data, for a source without read limits."""
 
     def resume(self, end: str | None) -> None:
         if end is not None and self._has(f"{_READ}.AcceptsLatestSeenOffset"):
             self.java.setLatestSeenOffset(self.offset(end))
 
     def latest(self, start: str | None) -> str | None:
-        """The end of the next batch behind ``start``; ``start`` when nothing is new."""
+        """Returns the end offset of the next batch after ``start``; ``start`` when there is no new data."""
         if self._is_admitting:
             begin = None if start is None else self.offset(start)
             found = self.java.latestOffset(begin, self.java.getDefaultReadLimit())
@@ -52,7 +52,7 @@ class SparkStream(ABC):
         return start if found is None else str(found.json())
 
     def lags(self, end: str | None) -> dict[str, float]:
-        """What the source tells of how far ``end`` is behind, by its own names."""
+        """Returns the source's metrics of how far ``end`` is behind, by the source's names."""
         if end is None or not self._has(f"{_READ}.ReportsSourceMetrics"):
             return {}
         found = self.java.metrics(self._jvm.java.util.Optional.of(self.offset(end)))
@@ -72,7 +72,7 @@ class SparkStream(ABC):
 
 
 class NewStream(SparkStream):
-    """A ``MicroBatchStream`` of DataSource V2."""
+    """A source of DataSource V2 (``MicroBatchStream``)."""
 
     def __init__(self, jvm: JavaObject, leaf: JavaObject, directory: str) -> None:
         self._scan = leaf.table().newScanBuilder(leaf.extraOptions()).build()
@@ -124,7 +124,7 @@ class NewStream(SparkStream):
 
 
 class OldStream(SparkStream):
-    """A ``Source`` of the first interface: files, Delta."""
+    """A source of Spark's first streaming interface (``Source``), such as files and Delta."""
 
     def __init__(self, jvm: JavaObject, leaf: JavaObject, output: JavaObject, directory: str) -> None:
         super().__init__(jvm, leaf.dataSource().createSource(directory), leaf)
@@ -161,7 +161,9 @@ class OldStream(SparkStream):
 
 
 def stream_of(jvm: JavaObject, leaf: JavaObject, directory: str) -> SparkStream:
-    """The stream object of a source in the plan; its ``directory`` is its own. Raises ``ExternalError`` for a Spark that is too old."""
+    """Returns the stream of a source in the plan; ``directory`` is for that source alone. Raises ``ExternalError`` for a version of Spark that is not known, or
+    a source that cannot be read in micro-batches.
+    """
     if name_of(leaf) == STREAM_V1:
         return OldStream(jvm, leaf, leaf.output(), directory)
     capability = jvm.org.apache.spark.sql.connector.catalog.TableCapability.MICRO_BATCH_READ
@@ -174,12 +176,14 @@ def stream_of(jvm: JavaObject, leaf: JavaObject, directory: str) -> SparkStream:
 
 
 def sequence(jvm: JavaObject, items: list[JavaObject]) -> JavaObject:
-    """A Scala ``Seq`` of these."""
+    """Returns a Scala ``Seq`` of the items."""
     return jvm.org.apache.spark.api.python.PythonUtils.toSeq(items)
 
 
 def streaming_class(jvm: JavaObject, room: str, name: str) -> str:
-    """The whole name of a class of Spark's streaming engine. Spark 4.0 has it in the package above ``room``. Raises ``ExternalError``."""
+    """Returns the full name of a class of Spark's streaming engine, in the package ``room`` or, as in Spark 4.0, in the one above it. Raises ``ExternalError``
+    when there is none.
+    """
     from py4j.protocol import Py4JJavaError
 
     for found in (

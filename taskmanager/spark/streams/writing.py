@@ -1,4 +1,6 @@
-"""What the driver does for a ``to_spark``: the user's function over the rows of one epoch at a time, or over a job that Spark runs as one."""
+"""Serves a ``to_spark`` in the Spark driver: calls the user's function with the rows of one epoch, or with the DataFrame of a job that Spark runs
+as a whole.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class WriteRequests:
-    """``frame_of`` makes the DataFrame of an epoch's rows."""
+    """Writes the epochs of a ``to_spark``. ``frame_of`` makes the DataFrame of an epoch's rows."""
 
     def __init__(self, sink: SparkSink, frame_of: Callable[[pa.Table], DataFrame]) -> None:
         self._sink = sink
         self._frame_of = frame_of
 
     def answer(self, message: Message, rest: bytearray) -> Message:
-        """Raises whatever Spark or the user's function raise."""
+        """Answers a request. Raises the errors of Spark and of the user's function."""
         match message:
             case OpenOperator():
                 return RequestDone()
@@ -36,18 +38,18 @@ class WriteRequests:
                 raise InternalError(f"a write by Spark does not understand {message!r:.200}")
 
     def close(self) -> None:
-        """Nothing is kept."""
+        """Does nothing: no resources are held."""
 
 
 class FrameRequests:
-    """``frame``: makes the DataFrame of the whole job."""
+    """Writes a job that Spark runs as a whole. ``frame`` makes its DataFrame."""
 
     def __init__(self, sink: SparkSink, frame: Callable[[], DataFrame]) -> None:
         self._sink = sink
         self._frame = frame
 
     def answer(self, message: Message, rest: bytearray) -> Message:
-        """Raises whatever Spark or the user's functions raise."""
+        """Answers a request. Raises the errors of Spark and of the user's functions."""
         match message:
             case OpenOperator():
                 return RequestDone()
@@ -58,4 +60,4 @@ class FrameRequests:
                 raise InternalError(f"a job that Spark runs as one does not understand {message!r:.200}")
 
     def close(self) -> None:
-        """Nothing is kept."""
+        """Does nothing: no resources are held."""

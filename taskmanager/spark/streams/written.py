@@ -1,4 +1,4 @@
-"""Files in which sources note their progress: put where they were before a source is made, and read when it wrote more."""
+"""Keeps the files in which sources note their progress: restores them before a source is made, and collects those that it writes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidegate.model.errors import CorruptData
 
 
 class WrittenFiles:
-    """Below ``directory``. A file is written once, whole, under its final name."""
+    """The progress files of a query's sources, below ``directory``. Sources write a file once, as a whole, under its final name."""
 
     def __init__(self, directory: Path, written: Written) -> None:
         self._directory = directory
@@ -26,7 +26,7 @@ class WrittenFiles:
             place.write_bytes(zlib.decompress(content))
 
     def new(self) -> Written:
-        """What was written since the last call."""
+        """Returns the files that were written since the last call: relative path -> compressed content."""
         found = {}
         for path in sorted(self._directory.rglob("*")):
             name = path.relative_to(self._directory).as_posix()
