@@ -6,7 +6,7 @@
 Law: a source rests for no more than ``share`` of the time from barrier to barrier, and never longer than ``MOST_MS``.
 
 What is read while a checkpoint is taken only takes processors from it. A source that is behind reads the same a moment later; one that is
-not has fresh records, and goes on (docs/adr/0072).
+not has fresh records, and goes on (docs/internals/performance.md).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Protocol
 
 STEP_MS = 5.0
-"""The longest step in milliseconds that is aimed at, for which a barrier waits (docs/adr/0081)."""
+"""The longest step in milliseconds that is aimed at, for which a barrier waits (docs/internals/performance.md)."""
 FIRST_RECORDS = 64
 MAX_RECORDS = 4096
 """Most records of a slice. Chosen, not measured: more records in a slice make none of them cheaper."""
@@ -29,7 +29,7 @@ it. Chosen, not measured.
 _SAFETY = 0.6
 """The share of ``STEP_MS`` at which slices aim, since records differ in cost. Chosen, not measured."""
 _FALL = 0.25
-"""Weight of cheaper records in the estimate of a record's cost; costlier ones replace the estimate at once (docs/adr/0081). Chosen, not measured."""
+"""Weight of cheaper records in the estimate of a record's cost; costlier ones replace the estimate at once (docs/internals/performance.md). Chosen, not measured."""
 
 
 class SliceMeter(Protocol):

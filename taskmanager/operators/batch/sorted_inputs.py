@@ -37,7 +37,7 @@ from tidegate.taskmanager.operators.user_code.boundary import EMIT_RECORDS
 from tidegate.taskmanager.state.base import FrozenState
 
 STEP_MS = 5.0
-"""The length of a step in milliseconds, as everywhere (docs/adr/0081): a barrier or a cancellation waits that long at most."""
+"""The length of a step in milliseconds, as everywhere (docs/internals/performance.md): a barrier or a cancellation waits that long at most."""
 STEP_ROWS = 512
 """Rows between two reads of the clock: they take far less than ``STEP_MS`` for most functions."""
 

@@ -8,7 +8,7 @@ from tidegate.records.batch import ArrowBatch
 from tidegate.taskmanager.operators.base import Output
 
 EMIT_ROWS = 1 << 16
-"""Rows of the largest batch that goes through an exchange (docs/adr/0005)."""
+"""Rows of the largest batch that goes through an exchange (docs/internals/performance.md)."""
 
 
 def emit_rows(output: Output, rows: pa.RecordBatch, stamps: pa.Array | None = None) -> None:
