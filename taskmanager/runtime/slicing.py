@@ -29,7 +29,7 @@ it. Chosen, not measured.
 _SAFETY = 0.6
 """The share of ``STEP_MS`` at which slices aim, since records differ in cost. Chosen, not measured."""
 _FALL = 0.25
-"""Weight of cheaper records in the estimate of a record's cost; costlier ones replace the estimate at once (docs/internals/performance.md). Chosen, not measured."""
+"""Weight of cheaper records in the estimate of a record's cost; costlier ones replace the estimate at once. Chosen, not measured."""
 
 
 class SliceMeter(Protocol):
