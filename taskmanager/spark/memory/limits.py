@@ -31,7 +31,7 @@ HEADROOM_BYTES = 2 << 30
 LEAST_CREDIT_BYTES = 64 << 10
 _M_TRIM_THRESHOLD = -1  # of glibc's malloc.h
 _KEPT_SHARE = 16
-"""Divisor of the slot's memory: one sixteenth of it stays allocated after it is freed, so that its reuse costs no page faults (docs/internals/performance.md)."""
+"""Divisor of a slot: a sixteenth of it stays allocated after it is freed, so that its reuse costs no page faults (docs/internals/performance.md)."""
 _KEPT_BYTES = 512 << 20
 """Bytes of freed memory that a process keeps by default, as ``daemon`` sets it."""
 _KEPT_SHARE_OF_MACHINE = 64
