@@ -1,4 +1,4 @@
-"""Who may call what by gRPC, where a cluster has users: looked at in one place, before each call.
+"""Authenticates and authorizes each gRPC call of a cluster with users, before its handler runs.
 
 call ─▶ token in its metadata ─▶ a user         ─▶ has the role of the method?
      ├▶ certificate of a user   ─▶ a user       ─╯
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 AUTHORIZATION = "authorization"
 CHALLENGE = {"www-authenticate": 'Bearer realm="tidegate"'}
-"""With each answer 401 by HTTP."""
+"""HTTP headers of each answer 401."""
 _BEARER = "Bearer "
 _SUBJECTS = ("job_id", "path", "target_directory", "task_manager_id", "key", "name")
 CLUSTER = User("(process of the cluster)", Role.DEPLOY)
-"""Who a process of the cluster is in the audit log."""
+"""The name under which the audit log shows a process of the cluster."""
 
 HOW_TO = (
     f"set {SecurityOptions.TOKEN.key} (variable TIDEGATE_SECURITY_TOKEN) or {SecurityOptions.TOKEN_FILE.key}; "
@@ -52,7 +52,8 @@ HOW_TO = (
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """``users`` as their file is now. ``own_token``: of the programs that this process runs for users who may do that."""
+    """Checks who a caller is and whether its role allows the call. ``users``: as their file is now. ``own_token``: the token of programs that this
+    process runs for users who may do that."""
 
     users: Reloaded[Users]
     audit: Audit
@@ -60,12 +61,12 @@ class Admission:
 
     @staticmethod
     def of(configuration: Configuration, own_token: str = "") -> Admission | None:
-        """``None``: there are no users. Raises ``ConfigurationError``."""
+        """Creates the check of a configuration; ``None`` where it has no users. Raises ``ConfigurationError``."""
         users = users_of(configuration)
         return None if users is None else Admission(users, Audit.of(configuration), own_token)
 
     def admit_bearer(self, header: str | None, needed: Role, what: str, source: str) -> None:
-        """``header``: ``Authorization`` of a request by HTTP. Raises ``NotAuthenticated`` or ``NotPermitted``, which the audit log tells as well."""
+        """Checks the ``Authorization`` header of an HTTP request. Raises ``NotAuthenticated`` or ``NotPermitted``, which the audit log records too."""
         user = None
         try:
             if header is None:
@@ -85,29 +86,29 @@ class Admission:
 
 
 def checks_of(admission: Admission | None, transport: Transport) -> tuple[grpc.aio.ServerInterceptor, ...]:
-    """What a server looks at before each call: nothing where there are no users."""
+    """Returns the interceptors that check each call at a gRPC server; none where there are no users."""
     return () if admission is None else (_Admitting(admission, transport),)
 
 
 def check_role(user: User, needed: Role, what: str) -> None:
-    """Raises ``NotPermitted``."""
+    """Checks that the role of a user includes the needed one. Raises ``NotPermitted``."""
     if not user.role.includes(needed):
         raise NotPermitted(f"{user.name} has the role {user.role.value}; {what} needs {needed.value}")
 
 
 def call_metadata(configuration: Configuration) -> tuple[tuple[str, str], ...]:
-    """What a client sends with each call: nothing without a token. Raises ``ConfigurationError``."""
+    """Returns the gRPC metadata that a client sends with each call: its token, or nothing without one. Raises ``ConfigurationError``."""
     token = token_of(configuration)
     return () if token is None else ((AUTHORIZATION, f"{_BEARER}{token}"),)
 
 
 def identified(channel: grpc.Channel, metadata: tuple[tuple[str, str], ...]) -> grpc.Channel:
-    """A channel for threads whose calls say who their user is."""
+    """Returns a blocking gRPC channel that adds the metadata of its user to each call."""
     return grpc.intercept_channel(channel, _Identifying(metadata)) if metadata else channel
 
 
 def bearer_of(text: str) -> str:
-    """The token of an ``Authorization`` header; empty for another scheme."""
+    """Returns the token of a ``Bearer`` ``Authorization`` header; empty for another scheme."""
     scheme, _, token = text.partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
@@ -166,7 +167,7 @@ class _Admitting(grpc.aio.ServerInterceptor):
         return None if handler is None else wrapped(handler, admitted)
 
     async def _begin(self, method: str, metadata: Mapping[str, object], context: Any) -> Callable[[Any, Any], None]:
-        """Ends the call where it is refused. Returns the function that writes its request and answer into the audit log."""
+        """Checks a call and aborts it where it is refused. Returns the function that writes its request and answer into the audit log."""
         audit, source = self._admission.audit, context.peer()
         user: User | None = None
         try:
@@ -188,7 +189,7 @@ class _Admitting(grpc.aio.ServerInterceptor):
         return tell
 
     def _who(self, method: str, metadata: Mapping[str, object], context: Any) -> User | None:
-        """Who calls; ``None`` for a process where they have no certificates of the cluster. Raises ``NotAuthenticated``."""
+        """Returns the user who makes a call; ``None`` for a process of a cluster without internal TLS. Raises ``NotAuthenticated``."""
         given = metadata.get(AUTHORIZATION)
         if given is not None:
             user = self._admission.of_token(bearer_of(str(given)))
@@ -211,7 +212,7 @@ class _Admitting(grpc.aio.ServerInterceptor):
 
 
 def _subject(request: Any) -> str:
-    """Ids and paths that a request names; nothing of a stream of them."""
+    """Returns the ids and paths that a request names, for the audit log; nothing for a stream of requests."""
     names = tuple(field.name for field in request.DESCRIPTOR.fields) if isinstance(request, Message) else ()
     found = [without_secrets(str(getattr(request, name))) for name in _SUBJECTS if name in names]
     if "graph" in names:
@@ -230,7 +231,7 @@ def _same(token: str, other: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _read_certificate(pem: bytes) -> tuple[bytes, frozenset[str]]:
-    """The bytes that a fingerprint is of, and the names that it is for."""
+    """Parses a PEM certificate into its DER bytes, of which fingerprints are made, and the names for which it is valid."""
     from cryptography import x509  # a cluster without TLS does without it
     from cryptography.hazmat.primitives.serialization import Encoding
 
@@ -240,7 +241,7 @@ def _read_certificate(pem: bytes) -> tuple[bytes, frozenset[str]]:
 
 @lru_cache(maxsize=256)
 def _names(certificate: Any) -> frozenset[str]:
-    """The first name of a certificate, as gRPC's clients of the cluster ask for it."""
+    """Returns the first name of a certificate, which the gRPC clients of the cluster ask for."""
     from tidegate.aio.tls_transport import name_of
 
     return frozenset((name_of(certificate),))

@@ -1,4 +1,4 @@
-"""Coroutines for a thread that has no event loop: a loop in a thread of its own, with time limits and further attempts.
+"""Runs coroutines for a thread without an event loop: in a loop of another thread, with a timeout and retries.
 
     submit ─▶ attempt ─┬─ result ── worth another? ── no ──▶ take() ─▶ CallOutcome(results)
                  ▲     └─ exception ─ worth another? ─ no ─▶ take() ─▶ CallOutcome(error)
@@ -39,7 +39,7 @@ class _Call(Generic[R]):
 
 
 class AsyncCalls(Generic[R]):
-    """``submit`` and ``take`` from one thread. The loop is started with the first call."""
+    """Runs asynchronous calls on an event loop of its own, started with the first call. ``submit`` and ``take`` belong to one thread."""
 
     def __init__(self, ready: Callable[[], None]) -> None:
         self._ready = ready
@@ -61,9 +61,9 @@ class AsyncCalls(Generic[R]):
         retries_result: Callable[[R], bool] | None = None,
         retries_error: Callable[[Exception], bool] | None = None,
     ) -> None:
-        """A ``CallOutcome`` with this number follows, but for what ``close`` cuts off. ``timeout_ms``: of all attempts together; 0:
-        none. Attempts go on while one of the predicates holds; ``backoff_ms(attempts)``: how long to wait after so many of
-        them, ``None``: that was the last one."""
+        """Starts an asynchronous call; its ``CallOutcome`` has this number, unless ``close`` cancels it. ``timeout_ms``: of all attempts together; 0:
+        none. A call is retried while one of the predicates holds; ``backoff_ms(attempts)``: the delay after that many attempts, ``None``: no further
+        one."""
         call = _Call(number, invoke, on_timeout, timeout_ms, backoff_ms, retries_result, retries_error)
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
@@ -73,7 +73,7 @@ class AsyncCalls(Generic[R]):
         loop.call_soon_threadsafe(lambda: self._begin(loop, call))
 
     def take(self) -> list[CallOutcome[R]]:
-        """What was answered since the last call, in the order of the answers."""
+        """Returns the outcomes since the previous call, in the order in which the calls ended."""
         self._is_told = False
         found = []
         while self._answers:
@@ -81,7 +81,7 @@ class AsyncCalls(Generic[R]):
         return found
 
     def close(self, timeout_s: float = 5.0) -> None:
-        """Cancels what is under way, and ends the thread."""
+        """Cancels the running calls and ends the thread."""
         if self._loop is None or self._thread is None:
             return
         self._is_closing = True

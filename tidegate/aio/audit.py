@@ -1,4 +1,4 @@
-"""Who changed what, and who was refused: one JSON object a line, in a file that its owner alone can read."""
+"""Writes the audit log: who changed what, and who was refused, as one JSON object a line, in a file that only its owner can read."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from tidegate.security.users import User
 
 DONE = "ok"
 AUDIT_SUFFIX = ".audit"
-"""No file of this name is among the logs that REST shows."""
+"""The suffix of audit logs. A file with it is not among the logs that REST shows."""
 _MAX_TEXT = 1_000
-"""Characters of a text that a client sent."""
+"""The most characters of a text from a client that are logged."""
 
 _log = logging.getLogger("tidegate.audit")
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """``file``: ``None`` for the log of the process."""
+    """Writes entries of the audit log to ``file``, or to the log of the process when it is ``None``."""
 
     file: Path | None
     rolling: Rolling
@@ -44,7 +44,8 @@ class Audit:
         return Audit(file, Rolling.of(configuration), configuration.get(SecurityOptions.AUDIT_ENABLED))
 
     def write(self, who: User | None, source: str, what: str, subject: str, result: str) -> None:
-        """``source``: where it came from; ``subject``: ids and paths. What cannot be written to the file stands in the log."""
+        """Writes one entry. ``source``: the caller's address; ``subject``: ids and paths. An entry that cannot be written to the file goes to the log
+        of the process."""
         if not self.is_on:
             return
         moment = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -74,7 +75,7 @@ class Audit:
 
 
 def without_secrets(place: str) -> str:
-    """A path or URI without what it may have for logging in: user, password and query."""
+    """Returns a path or URI without user, password and query, which may hold credentials."""
     try:
         found = urlsplit(place)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Which hosts hold the connections of a gRPC server: gRPC bounds their number only, so that one host could hold all of them.
+"""Limits how many connections of a gRPC server one host may hold: gRPC itself limits only their total, so that one host could hold all of them.
 
 kernel ─▶ accepted sockets of the port ─▶ surplus ─▶ shut down, as if the client had closed them
 gRPC   ─▶ calls in flight, by peer      ─╯
@@ -25,11 +25,11 @@ Peer: TypeAlias = tuple[str, int]
 """The address and port of a client."""
 
 LOOK_S = 1.0
-"""Chosen, not measured: how long one host may hold more than its part. Where few descriptors are open, none is looked at."""
+"""How long one host may exceed its share of connections, in seconds. Chosen, not measured. The check is skipped where few descriptors are open."""
 _MAPPED = "::ffff:"
 _DESCRIPTORS = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"
 _running: set[asyncio.Task[None]] = set()
-"""The loop itself holds tasks weakly."""
+"""The running checks; held here because the loop itself holds tasks weakly."""
 
 
 def of_host(most: int) -> int:
@@ -38,7 +38,8 @@ def of_host(most: int) -> int:
 
 
 def surplus(connections: Sequence[Peer], busy: Collection[Peer], most: int) -> list[Peer]:
-    """Returns which of the connections, the oldest first, are to be closed. ``busy``: those with calls in flight. ``most``: how many the server accepts.
+    """Returns which connections to close, in this order. ``connections``: the oldest first. ``busy``: those with calls in flight. ``most``: how many
+    the server accepts.
 
     A host has at most half of ``most``: what it has beyond makes room, connections without calls first, the oldest of them before the others, then those with
     calls, the newest first. An eighth of ``most`` is kept free of connections without calls: there the oldest of the host with most of them makes room.
@@ -63,7 +64,8 @@ def surplus(connections: Sequence[Peer], busy: Collection[Peer], most: int) -> l
 
 
 class GrpcConnections(grpc.aio.ServerInterceptor):
-    """Those that a server has accepted at a port. As its innermost interceptor it sees the calls that were admitted."""
+    """Tracks and limits the connections that a gRPC server has accepted at a port. It is the innermost interceptor, so it sees only calls that were
+    admitted."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -76,13 +78,13 @@ class GrpcConnections(grpc.aio.ServerInterceptor):
         return None if handler is None else wrapped(handler, self._call)
 
     def watch(self, server: grpc.aio.Server, port: int) -> None:
-        """Closes what is too much, until the server has stopped."""
+        """Closes connections beyond the limits until the server has stopped."""
         task = asyncio.create_task(self._watch(server, port), name=f"connections of port {port}")
         _running.add(task)
         task.add_done_callback(_running.discard)
 
     def close_surplus(self, port: int) -> int:
-        """Returns how many connections were closed."""
+        """Closes the connections beyond the limits now. Returns how many were closed."""
         try:
             names = os.listdir(_DESCRIPTORS)
         except OSError:
@@ -113,14 +115,15 @@ class GrpcConnections(grpc.aio.ServerInterceptor):
 
 
 def peer_of(text: str) -> Peer:
-    """Returns what gRPC calls ``ipv4:10.0.0.1:50000`` or ``ipv6:%5B::1%5D:50000``; no address and port 0 for what has none, such as a Unix socket."""
+    """Parses gRPC's name of a peer, ``ipv4:10.0.0.1:50000`` or ``ipv6:%5B::1%5D:50000``; returns an empty address and port 0 for a peer without one,
+    such as a Unix socket."""
     kind, _, rest = text.partition(":")
     host, _, port = unquote(rest).rpartition(":")
     return (host.strip("[]"), int(port)) if kind in ("ipv4", "ipv6") and port.isdigit() else ("", 0)
 
 
 def _accepted(descriptors: Iterable[int], port: int) -> Iterator[tuple[int, Peer]]:
-    """Those of connections from outside to a port of ours."""
+    """Yields the descriptors and peers of the connections that were accepted at a port of this process."""
     for number in descriptors:
         one = _same(number)
         if one is None:
@@ -132,7 +135,7 @@ def _accepted(descriptors: Iterable[int], port: int) -> Iterator[tuple[int, Peer
 
 
 def _shut_down(number: int, port: int, wanted: Peer) -> None:
-    """Nothing where the descriptor stands for another connection by now."""
+    """Shuts a connection down, unless its descriptor belongs to another connection by now."""
     one = _same(number)
     if one is None:
         return
@@ -142,7 +145,7 @@ def _shut_down(number: int, port: int, wanted: Peer) -> None:
 
 
 def _same(number: int) -> socket.socket | None:
-    """The socket behind a descriptor, by a descriptor of its own, which stands for it alone; ``None`` where it is closed or no socket."""
+    """Duplicates the descriptor of a socket, so that it cannot change meanwhile; ``None`` where it is closed or not a socket."""
     try:
         if not stat.S_ISSOCK(os.fstat(number).st_mode):
             return None
@@ -157,7 +160,7 @@ def _same(number: int) -> socket.socket | None:
 
 
 def _peer(one: socket.socket, port: int) -> Peer | None:
-    """Returns the address and port of the other end; ``None`` where it is no connection to this port."""
+    """Returns the peer of a socket; ``None`` where it is not a connection to this port."""
     if one.family not in (socket.AF_INET, socket.AF_INET6) or one.type != socket.SOCK_STREAM:
         return None
     try:

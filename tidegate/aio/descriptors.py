@@ -1,4 +1,4 @@
-"""How the descriptors of a process are shared out, so that connections of clients leave enough for checkpoints, peers and logs.
+"""Divides the file descriptors of a process, so that connections of clients leave enough for checkpoints, peers and logs.
 
 of the soft limit (``ulimit -n``):   a half for gRPC connections from outside    a quarter for HTTP    the rest is kept
 """
@@ -9,16 +9,17 @@ import resource
 
 _AT_LEAST = 8
 _GRPC_MOST, _HTTP_MOST = 16_384, 1_024
-"""Chosen, not measured: more TaskManagers than a JobManager serves, and more browsers than look at one."""
+"""The most gRPC and HTTP connections of a process. Chosen, not measured: more TaskManagers than a JobManager serves, and more browsers than show one
+cluster."""
 
 
 def grpc_connections() -> int:
-    """How many gRPC connections a server of this process accepts at once."""
+    """Returns how many gRPC connections a server of this process accepts at once."""
     return _part(2, _GRPC_MOST)
 
 
 def http_connections() -> int:
-    """How many HTTP connections a server of this process accepts at once."""
+    """Returns how many HTTP connections a server of this process accepts at once."""
     return _part(4, _HTTP_MOST)
 
 

@@ -1,4 +1,4 @@
-"""The asyncio driver of pure machines: one inbox, one event at a time, commands carried out in order.
+"""The asyncio driver of pure state machines: takes events from one inbox, one at a time, and executes the commands of the machine in order.
 
     post(event) ─▶ inbox ─▶ machine.on(event, now_ms) ─▶ commands ─▶ execute(command)
 
@@ -30,18 +30,18 @@ _log = logging.getLogger(__name__)
 
 
 class Machine(Protocol[E_contra, C_co]):
-    """What the driver drives."""
+    """A pure state machine that ``Driver`` runs."""
 
     def on(self, event: E_contra, now_ms: int) -> Sequence[C_co]: ...
 
 
 def wall_clock_ms() -> int:
-    """Milliseconds since the Unix epoch."""
+    """Returns the milliseconds since the Unix epoch."""
     return time.time_ns() // 1_000_000
 
 
 class Driver(Generic[E, C]):
-    """Feeds one machine. Everything but ``post_from_thread`` belongs to the loop's thread."""
+    """Feeds events to one machine and executes its commands. Everything but ``post_from_thread`` belongs to the loop's thread."""
 
     def __init__(
         self,
@@ -66,26 +66,26 @@ class Driver(Generic[E, C]):
         self._is_stopped = False
 
     def post(self, event: E) -> None:
-        """Hand over an event. When this returns it has been handled, unless another one is being handled right now."""
+        """Posts an event. When this method returns the event has been handled, unless it was called while another one is handled."""
         self._last_number += 1
         self._inbox.append((str(self._last_number), current_stimulus(), event))
         if not self._is_handling:
             self._drain()
 
     def post_from_thread(self, event: E) -> None:
-        """Posts an event from any thread; returns before it is handled. After the loop was closed it is ignored."""
+        """Posts an event from any thread; returns before it is handled. Ignored after the loop was closed."""
         try:
             self._loop.call_soon_threadsafe(self.post, event)
         except RuntimeError:
             _log.debug("the loop is closed, event is dropped: %s", type(event).__name__)
 
     def start_timer(self, name: str, delay_ms: int, event: E) -> None:
-        """Post ``event`` once, after ``delay_ms``."""
+        """Starts a timer that posts ``event`` once, after ``delay_ms``; replaces the timer of the same name."""
         self.cancel_timer(name)
         self._timers[name] = self._loop.call_later(max(0, delay_ms) / 1000, self._fire, name, event)
 
     def cancel_timer(self, name: str) -> None:
-        """Disarm a timer; it may have fired, or never been started."""
+        """Cancels a timer; does nothing when it has fired or was never started."""
         timer = self._timers.pop(name, None)
         if timer is not None:
             timer.cancel()

@@ -1,4 +1,4 @@
-"""Handlers of gRPC with something around each of their calls, whatever kind they are.
+"""Wraps gRPC handlers of any kind, so that each of their calls runs within a context manager.
 
 request  ─▶ around ─▶ handler ─▶ answer          of a unary method
 requests ─▶ around ─▶ handler ─▶ answer, ...     where client or server stream
@@ -13,24 +13,25 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 _COUNTED = {False: "unary", True: "stream"}
-"""How gRPC names what there is one of, and what is a stream."""
+"""The words in gRPC's names of handlers for one message and for a stream."""
 
 
 @dataclass(slots=True)
 class RpcCall:
-    """``request``: what the handler is given, a message or an iterator of messages. ``answer``: of a unary method that has ended, otherwise ``None``."""
+    """One gRPC call as ``Around`` sees it. ``request``: a message or an iterator of messages. ``answer``: that of a unary method that has ended,
+    otherwise ``None``."""
 
     request: Any
     answer: Any = None
 
 
 Around: TypeAlias = Callable[[Any, Any], AbstractAsyncContextManager[RpcCall]]
-"""Is given a request, or an iterator of them, and the context of the call."""
+"""Makes the context manager around one call from its request, or an iterator of them, and the gRPC context."""
 
 
 def wrapped(handler: Any, around: Around) -> Any:
-    """Returns a ``grpc.RpcMethodHandler`` of the same kind, each call of which is within ``around``. What that raises before it gives the call ends it without
-    the handler."""
+    """Returns a ``grpc.RpcMethodHandler`` of the same kind, each call of which runs within ``around``. What ``around`` raises on entry ends the call
+    without the handler."""
     kind = f"{_COUNTED[handler.request_streaming]}_{_COUNTED[handler.response_streaming]}"
     behavior = getattr(handler, kind)
 

@@ -1,4 +1,4 @@
-"""Where a user's files are: clusters with their logs and checkpoints, and the key that their processes know each other by."""
+"""Locates a user's own directory: clusters with their logs and checkpoints, and the key by which their processes authenticate each other."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tidegate.model.options import FileOptions
 
 
 def home_of(configuration: Configuration) -> Path:
-    """Returns the directory of the configuration or of ``$TIDEGATE_HOME``, else ``~/.tidegate``; where that cannot be written, as for a service account,
-    one below the temporary directory. Raises ``ExternalError`` when that belongs to another user."""
+    """Returns the directory for a user's clusters: the configured one or ``$TIDEGATE_HOME``, else ``~/.tidegate``; where that is not writable, as for a
+    service account, one below the temporary directory. Raises ``ExternalError`` when that belongs to another user."""
     home = Path(configuration.get(FileOptions.HOME))
     if configuration.is_set(FileOptions.HOME):
         return home.expanduser()
@@ -38,7 +38,7 @@ def home_of(configuration: Configuration) -> Path:
 
 
 def own_only(directory: Path) -> None:
-    """Lets this user alone into a directory, whatever the umask: programs, logs and state below it can hold secrets. Raises ``OSError``."""
+    """Makes a directory accessible to this user only, whatever the umask: programs, logs and state in it can hold secrets. Raises ``OSError``."""
     found = directory.stat()
     if found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) != stat.S_IRWXU:
         directory.chmod(stat.S_IRWXU)

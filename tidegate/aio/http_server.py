@@ -1,4 +1,4 @@
-"""An HTTP server on a port that a host has as a whole, with a bounded number of connections."""
+"""Starts an HTTP server on one port of all addresses of a host, with a bounded number of connections."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidegate.aio.listening import listen, port_error
 from tidegate.aio.refused_handshakes import tells_refusals
 
 _ACCEPTED_AT_ONCE = 8
-"""Chosen: the loop accepts so many connections before it looks at the first of them, and closes one that is too many."""
+"""How many connections are accepted before the loop handles the first of them and closes those beyond the limit. Chosen."""
 
 
 async def serve_http(
@@ -27,8 +27,8 @@ async def serve_http(
     tls: ssl.SSLContext | None = None,
     option: str = "",
 ) -> int:
-    """Listen for a runner that is set up; the port. ``most``: connections at once; ``None``: a part of the descriptors of the process. ``tls``: for
-    HTTPS. ``option``: the one that sets the port. Raises ``ExternalError`` that names ``what`` when it cannot be had."""
+    """Listens for a runner that is set up, and returns the port. ``most``: connections at once; ``None``: a share of the descriptors of the process.
+    ``tls``: for HTTPS. ``option``: the one that sets the port. Raises ``ExternalError`` that names ``what`` when the port cannot be used."""
     _bound_connections(runner, most or http_connections())
     try:
         sockets = listen(host, port)
@@ -43,8 +43,8 @@ async def serve_http(
 
 
 def _bound_connections(runner: web.AppRunner, most: int) -> None:
-    """One that is too many takes the place of one on which no request is being answered, be it idle or half open: the oldest of the host that has most
-    of them. Where there is none, it is closed itself."""
+    """Limits the connections of an HTTP server. A connection beyond ``most`` replaces the oldest one without a request in progress, idle or half open,
+    of the host that has most of those. Where there is none, the new one is closed."""
     server = runner.server
     assert server is not None, "the runner is set up"
     accept = server.connection_made
@@ -63,7 +63,7 @@ def _bound_connections(runner: web.AppRunner, most: int) -> None:
 
 
 def _host_of(handler: RequestHandler) -> str:
-    """The address of its client, without the port."""
+    """Returns the address of a connection's client, without the port."""
     name = None if handler.transport is None else handler.transport.get_extra_info("peername")
     return str(name[0]) if name else ""
 

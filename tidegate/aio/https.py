@@ -1,4 +1,4 @@
-"""HTTPS, where ``security.ssl.rest.enabled`` is true: contexts for the REST ports of a cluster and for those who ask them."""
+"""TLS contexts for the REST ports of a cluster and their clients, where ``security.ssl.rest.enabled`` is true."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _log = logging.getLogger(__name__)
 
 
 def https_server(configuration: Configuration, host: str, *, is_wanted: bool = True) -> ssl.SSLContext | None:
-    """Returns a context whose next connections have the certificates that the files have then; ``None``: plain HTTP. ``host``: where the port listens.
-    Raises ``ConfigurationError``, also where plain HTTP would be reached from beyond this machine and that is not allowed."""
+    """Returns the TLS context of a REST port, which reads renewed certificates for new connections; ``None``: plain HTTP. ``host``: where the port
+    listens. Raises ``ConfigurationError``, also where plain HTTP would be reachable from other machines and that is not allowed."""
     option = SecurityOptions
     if not (is_wanted and configuration.get(option.REST_ENABLED)):
         if not is_loopback(host):
@@ -31,7 +31,7 @@ def https_server(configuration: Configuration, host: str, *, is_wanted: bool = T
 
 
 def https_client(configuration: Configuration) -> ssl.SSLContext | None:
-    """Returns what a client of a REST port needs; ``None``: plain HTTP. Raises ``ConfigurationError``."""
+    """Returns the TLS context of a client of REST ports; ``None``: plain HTTP. Raises ``ConfigurationError``."""
     option = SecurityOptions
     if not configuration.get(option.REST_ENABLED):
         return None
@@ -46,11 +46,11 @@ def https_client(configuration: Configuration) -> ssl.SSLContext | None:
 
 
 def rest_scheme(configuration: Configuration) -> str:
-    """Returns ``https`` where the REST ports of the cluster have TLS, else ``http``."""
+    """Returns ``https`` where the REST ports of the cluster use TLS, else ``http``."""
     return "https" if configuration.get(SecurityOptions.REST_ENABLED) else "http"
 
 
 def rest_url(configuration: Configuration, host: str, port: int) -> str:
-    """Returns the address of a REST port."""
+    """Returns the URL of a REST port."""
     scheme = rest_scheme(configuration)
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

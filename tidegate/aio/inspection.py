@@ -1,4 +1,4 @@
-"""What can be seen of this very process: its log files and its threads."""
+"""Reads the log files and the thread stacks of this process."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from tidegate.model.errors import StorageError
 from tidegate.model.masking import SECRETS
 
 MAX_LOG_BYTES = 64 * 1024 * 1024
-"""The end of a longer file is sent."""
+"""The most bytes of a log file that are sent: its end, of a longer one."""
 
 
 _LOG_NAME = re.compile(r"\.(log|out)(\.[0-9]+)?$")
-"""The ones that are written, and the older ones that were renamed (``tidegate.aio.rolling``)."""
+"""Matches the names of current and rolled log files (``tidegate.aio.rolling``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """A file beside the log. ``modified_ms``: Unix epoch milliseconds."""
+    """A file in the log directory. ``modified_ms``: Unix epoch milliseconds."""
 
     name: str
     size_bytes: int
@@ -40,20 +40,20 @@ class ThreadInfo:
 
 
 def log_file() -> Path | None:
-    """Returns the file that this process logs into, if it does."""
+    """Returns the file that this process logs into; ``None`` when it has none."""
     handlers = [handler for handler in logging.getLogger().handlers if isinstance(handler, logging.FileHandler)]
     return next((path for path in (Path(handler.baseFilename) for handler in handlers) if path.is_file()), None)
 
 
 def stdout_file() -> Path | None:
-    """Where a daemon's standard output goes: beside its log."""
+    """Returns the file of a daemon's standard output, which is beside its log; ``None`` when there is none."""
     log = log_file()
     out = log.with_suffix(".out") if log is not None else None
     return out if out is not None and out.is_file() else None
 
 
 def log_files() -> list[LogFile]:
-    """Returns the files beside the log, as Flink lists its log directory."""
+    """Returns the files in the log directory, as Flink lists them."""
     found = []
     for path in sorted(_beside_the_log()):
         status = path.stat()
@@ -62,7 +62,7 @@ def log_files() -> list[LogFile]:
 
 
 def read_log(name: str) -> bytes:
-    """Returns a file of that list, by its whole name, so that no path leads elsewhere. Raises ``StorageError``."""
+    """Reads a file of the log directory by its name; a path to another directory is refused. Raises ``StorageError``."""
     for path in _beside_the_log():
         if path.name == name:
             return _tail(path)
@@ -70,7 +70,7 @@ def read_log(name: str) -> bytes:
 
 
 def read_own_log() -> bytes:
-    """Raises ``StorageError`` when there is none."""
+    """Reads the log of this process. Raises ``StorageError`` when there is none."""
     path = log_file()
     if path is None:
         raise StorageError("This process logs to its terminal, not into a file (--log-file).")
@@ -78,7 +78,7 @@ def read_own_log() -> bytes:
 
 
 def read_stdout() -> bytes:
-    """Raises ``StorageError`` when there is none."""
+    """Reads the standard output of this daemon. Raises ``StorageError`` when there is none."""
     path = stdout_file()
     if path is None:
         raise StorageError("The output of this process goes to its terminal, not into a file.")
@@ -86,7 +86,7 @@ def read_stdout() -> bytes:
 
 
 def thread_dump() -> list[ThreadInfo]:
-    """Every thread with the stack that it has now; the main one first."""
+    """Returns every thread with its current stack; the main thread first."""
     names = {thread.ident: thread for thread in threading.enumerate()}
     threads = []
     for ident, frame in sys._current_frames().items():

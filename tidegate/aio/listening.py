@@ -1,4 +1,4 @@
-"""One port on every address of a host.
+"""Listens at one port on every address of a host.
 
     localhost:0  ─▶  127.0.0.1:34651 and [::1]:34651
 
@@ -24,8 +24,7 @@ _NOT_HERE = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})  # as ::1 where
 
 
 def listen(host: str, port: int) -> list[socket.socket]:
-    """Returns a listening socket for each address of ``host`` that this machine has, all on one port; 0: one that is
-    free on all.
+    """Returns a listening socket for each address of ``host`` that this machine has, all on one port; 0: a port that is free on all.
 
     Raises ``OSError`` when the host has no address here, or the port is in use on one of them.
     """
@@ -40,7 +39,7 @@ def listen(host: str, port: int) -> list[socket.socket]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine only."""
+    """Tells whether a host is the loopback interface of this machine."""
     try:
         return host == _LOCALHOST or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -48,7 +47,7 @@ def is_loopback(host: str) -> bool:
 
 
 def port_error(host: str, port: int, what: str, error: OSError, option: str = "") -> ExternalError:
-    """Returns the error for a port that cannot be used, in words for users. ``option``: the one that sets the port."""
+    """Returns the error for a port that cannot be used, with a message for users. ``option``: the one that sets the port."""
     is_a_name = isinstance(error, socket.gaierror)  # which has numbers of its own
     why = os.strerror(error.errno) if error.errno and not is_a_name else error.strerror or str(error)
     way_out = "choose another port"
@@ -88,6 +87,7 @@ def _socket(address: str, port: int) -> socket.socket:
 
 
 def advertised_port(configuration: Configuration, bound: int) -> int:
-    """Returns the port at which others reach a JobManager: ``jobmanager.rpc.port`` where it listens at another one, behind a proxy say (Flink: the same)."""
+    """Returns the port at which other processes reach a JobManager: ``jobmanager.rpc.port`` where it is bound to another one, behind a proxy for
+    instance (as in Flink)."""
     port = configuration.get(JobManagerOptions.RPC_PORT)
     return port if port and configuration.get(JobManagerOptions.RPC_BIND_PORT) is not None else bound

@@ -1,4 +1,4 @@
-"""Tells which user of this machine has the other end of a connection over loopback, by the kernel's tables (Linux: ``/proc/net/tcp``, ``proc_pid_net(5)``)."""
+"""Finds which local user owns the other end of a loopback connection, from the kernel's tables (Linux: ``/proc/net/tcp``, ``proc_pid_net(5)``)."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import TypeAlias
 
 Place: TypeAlias = tuple[str, int]
-"""Address, without brackets, and port."""
+"""The address, without brackets, and port of a socket."""
 Owners: TypeAlias = dict[tuple[Place, Place], int]
-"""The user id of a socket, by its own place and that of its other end."""
+"""The user id of each socket, by its own address and that of its peer."""
 TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _CONNECTED = frozenset({"01", "04", "05", "08"})
-"""ESTABLISHED, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT: a process may still have the socket. The table has no user for the other states."""
+"""TCP states ESTABLISHED, FIN_WAIT1, FIN_WAIT2 and CLOSE_WAIT, in which a process may still own the socket. The table has no user for the other states."""
 _NO_INODE = "0"
-"""The inode of a socket that all processes have closed: the kernel shows it as one of root."""
+"""The inode of a socket that all processes have closed: the kernel shows it as owned by root."""
 _WORDS = "<I" if sys.byteorder == "little" else ">I"
 
 
 def owners_of(tables: Iterable[str], port: int) -> Owners:
-    """Returns the sockets that processes have connected to ``port``, from the text of the kernel's tables."""
+    """Parses the text of the kernel's tables into the owners of the sockets that are connected to ``port``."""
     found: Owners = {}
     wanted = f":{port:04X}"
     for table in tables:
@@ -35,14 +35,14 @@ def owners_of(tables: Iterable[str], port: int) -> Owners:
 
 
 def plain(place: Place) -> Place:
-    """Returns it with its address in one form, however the socket was made: ``::ffff:127.0.0.1`` is ``127.0.0.1``."""
+    """Normalizes the address of a socket: ``::ffff:127.0.0.1`` becomes ``127.0.0.1``."""
     address = ipaddress.ip_address(place[0])
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return str(mapped or address), place[1]
 
 
 class LocalUsers:
-    """Finds the users of connections to one port. Those who ask while the tables are being read share the next reading."""
+    """Finds the users of connections to one port. Concurrent callers share one reading of the kernel's tables."""
 
     def __init__(self, tables: Iterable[Path] = TABLES) -> None:
         self._tables = tuple(tables)
@@ -51,11 +51,11 @@ class LocalUsers:
 
     @staticmethod
     def can_tell() -> bool:
-        """Tells whether this machine has such tables."""
+        """Tells whether this machine has the kernel's socket tables."""
         return TABLES[0].exists()
 
     async def of(self, client: Place, server: Place) -> int | None:
-        """Returns the id of the user whose socket is at ``client``; ``None``: all processes have closed it. Raises ``OSError``."""
+        """Returns the id of the user whose socket is at ``client``; ``None`` when all processes have closed it. Raises ``OSError``."""
         if self._next is None:
             self._next = asyncio.create_task(self._read_after(self._reading, server[1]))
         owners = await asyncio.shield(self._next)
@@ -72,7 +72,7 @@ class LocalUsers:
 
 
 def _place(text: str) -> Place:
-    """Returns the place of ``0100007F:1F91``: words of the address in the byte order of the machine."""
+    """Parses the address of a socket such as ``0100007F:1F91``, whose words have the byte order of the machine."""
     address, _, port = text.partition(":")
     words = [int(address[start : start + 8], 16) for start in range(0, len(address), 8)]
     packed = b"".join(struct.pack(_WORDS, word) for word in words)

@@ -1,4 +1,4 @@
-"""Logging of a process: one line a record, with time, level, logger and ids; to the console, to a file, or to both.
+"""Sets up the logging of a process: one line a record, with time, level, logger and ids; to the console, to a file, or to both.
 
 Ids (job, vertex, subtask, attempt, checkpoint) stand behind the message in a text, and in fields of their own in JSON; the last is the
 number of the event that was being handled (``tidegate.aio.stimulus``):
@@ -27,11 +27,11 @@ _QUIET = ("asyncio", "grpc", "py4j", "aiohttp.access")
 
 
 MESSAGE_MAX, EXCEPTION_MAX = 32 << 10, 256 << 10
-"""Characters of a record in a log, chosen and not measured: what is longer was sent by a client, or comes from data."""
+"""The most characters of a message and of a traceback in a log; the middle of longer ones is left out. Chosen, not measured."""
 
 
 class LineFormatter(logging.Formatter):
-    """``2026-11-21 06:14:29,123 INFO  tidegate.jobmanager.service - message``; a traceback follows, indented."""
+    """Formats records as lines of text: ``2026-11-21 06:14:29,123 INFO tidegate.jobmanager.service - message``; tracebacks follow indented."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = self.formatTime(record)
@@ -43,7 +43,7 @@ class LineFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line; times in UTC."""
+    """Formats each record as one line of JSON; times in UTC."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -64,7 +64,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class Identified(str):
-    """A message with its ids, as text; a formatter may take the two apart."""
+    """A log message with its ids; a formatter can separate them."""
 
     message: str
     ids: dict[str, str]
@@ -84,7 +84,7 @@ def set_up_logging(
     is_json: bool = False,
     rolling: Rolling | None = None,
 ) -> None:
-    """Replace the handlers of the root logger. ``level``: DEBUG, INFO, WARN or ERROR. Raises ``OSError`` of the file."""
+    """Replaces the handlers of the root logger. ``level``: DEBUG, INFO, WARN or ERROR. Raises ``OSError`` when the file cannot be opened."""
     root = logging.getLogger()
     for handler in list(root.handlers):
         root.removeHandler(handler)
@@ -106,19 +106,18 @@ def set_up_logging(
 
 
 def with_ids(message: str, **ids: object) -> Identified:
-    """Returns a message with its ids behind it: ``checkpoint completed [job=... checkpoint=7]``. Log it as the only
-    argument of ``"%s"``."""
+    """Returns a message with its ids behind it: ``checkpoint completed [job=... checkpoint=7]``. Pass it as the only argument of ``"%s"``."""
     return Identified(message, {key: str(value) for key, value in ids.items() if value not in (None, "")})
 
 
 def _identified(record: logging.LogRecord) -> Identified | None:
-    """Returns the message's ids, whether it is the record's text itself or the one argument of it."""
+    """Returns the message with ids of a record, whether it is the record's text or its one argument; ``None`` for other messages."""
     arguments = record.args if isinstance(record.args, tuple) else ()
     return next((part for part in (record.msg, *arguments) if isinstance(part, Identified)), None)
 
 
 def _bounded(text: str, most: int) -> str:
-    """The text, without what is in the middle of one that is too long: exceptions say at their end what went wrong."""
+    """Shortens a text to ``most`` characters in its middle, since exceptions say at their end what went wrong."""
     left_out = len(text) - most
     return (
         text if left_out <= 0 else f"{text[: most // 2]} ... ({left_out} characters left out) ... {text[-most // 2 :]}"
@@ -126,7 +125,7 @@ def _bounded(text: str, most: int) -> str:
 
 
 def _with_stimulus(record: logging.LogRecord) -> str:
-    """Returns the record's text, bounded, with the event that is being handled as the last of its ids."""
+    """Returns the record's bounded text, with the number of the event in progress as its last id."""
     text, stimulus = record.getMessage(), current_stimulus()
     found = _identified(record)
     if stimulus and found is not None and text == found:

@@ -1,6 +1,5 @@
-"""gRPC where nothing is configured: TLS with the key of this user at both ends, so that no other user of the machine is let in or listened to. Servers listen
-on loopback alone, since another machine does not have the key.
-"""
+"""gRPC with TLS by the key of this user at both ends, for clusters without configured TLS: no other user of the machine is accepted or eavesdrops.
+Servers listen on loopback alone, since another machine does not have the key."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ _NAMED = ("grpc.ssl_target_name_override", NAME)
 
 
 class OwnTransport(Transport):
-    """Threads may share it."""
+    """TLS with the user's own key on loopback. Thread-safe."""
 
     def __init__(self, own: OwnKey) -> None:
         self._own = own

@@ -1,4 +1,4 @@
-"""A port at loopback is for the user whose process has it, and for root, where nothing else says who may come in: all users of the machine reach it.
+"""Restricts a loopback port to the user of its process and to root, where nothing else authenticates clients: all users of the machine can reach it.
 
 first request of a connection ─▶ its user, by the kernel ─▶ ours: kept for the connection; another one: refused
 """
@@ -19,7 +19,7 @@ _ROOT = 0  # the user id of root, which may do everything
 
 
 class OwnUser:
-    """Knows the connections that it has admitted."""
+    """Admits connections of this user and of root; remembers those that it has checked."""
 
     def __init__(self, users: LocalUsers) -> None:
         self._users = users
@@ -27,14 +27,14 @@ class OwnUser:
 
     @staticmethod
     def of(configuration: Configuration, host: str, users: LocalUsers | None = None) -> OwnUser | None:
-        """For a port at ``host``; ``None`` where ``tidegate.security.insecure`` lets all users of the machine in, and where the kernel does not tell
-        users."""
+        """Creates the check for a port at ``host``; ``None`` where ``tidegate.security.insecure`` admits all users, where the host is not loopback, and
+        where the kernel does not tell users."""
         if configuration.get(SecurityOptions.INSECURE) or not is_loopback(host) or not LocalUsers.can_tell():
             return None
         return OwnUser(users or LocalUsers())
 
     async def admit(self, connection: asyncio.BaseTransport | None) -> None:
-        """Raises ``NotPermitted``."""
+        """Checks the user of a connection. Raises ``NotPermitted``."""
         if connection in self._admitted:
             return
         if connection is None:

@@ -1,4 +1,4 @@
-"""Directories that tell whether their owner is alive: a file ``.owner`` in them is locked as long as a process uses them.
+"""Directories that tell whether their owner is alive: a file ``.owner`` in them is locked while a process uses them.
 
     claim ─▶ shared lock, kept by the process and by children that inherit it ─▶ the last of them is gone, however it ended
           ─▶ the kernel has released the lock ─▶ ``sweep`` may remove what is left
@@ -24,7 +24,7 @@ OWNER_FILE = ".owner"
 
 
 class Claim:
-    """A share in the ownership of a directory. It ends with ``release``, or with the process."""
+    """A shared lock on a directory, which marks it as in use. It ends with ``release``, or with the process."""
 
     def __init__(self, directory: Path, descriptor: int) -> None:
         self.directory = directory
@@ -32,24 +32,24 @@ class Claim:
         """Children that inherit it own the directory too."""
 
     def release(self) -> None:
-        """Again: no-op."""
+        """Releases the lock; does nothing when it was released before."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
 
     def remove(self) -> None:
-        """Remove the directory with all that is in it. What cannot be removed stays."""
+        """Removes the directory with its content, and releases the lock. Files that cannot be removed stay."""
         _remove(self.directory)
         self.release()
 
 
 def make_owned(prefix: str, parent: Path) -> Claim:
-    """Returns a new private directory, claimed. Raises ``OSError``."""
+    """Creates a private directory, claimed by this process. Raises ``OSError``."""
     return claim(Path(tempfile.mkdtemp(prefix=prefix, dir=parent)))
 
 
 def claim(directory: Path) -> Claim:
-    """Own a directory, together with others that claim it; it is made where it is missing. Raises ``OSError``."""
+    """Claims a directory for this process, shared with others that claim it; creates it where it is missing. Raises ``OSError``."""
     path = directory / OWNER_FILE
     while True:
         directory.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ def claim(directory: Path) -> Claim:
 
 
 def share(directory: Path) -> Claim | None:
-    """Returns a share in a directory that has an owner; ``None`` when it is gone or has none."""
+    """Claims a directory that has an owner; ``None`` when it does not exist or has none."""
     try:
         descriptor = os.open(directory / OWNER_FILE, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -78,8 +78,8 @@ def share(directory: Path) -> Claim | None:
 
 
 def sweep(parent: Path, prefixes: Sequence[str], remove: Callable[[Path], None] | None = None) -> list[Path]:
-    """Remove the directories right below ``parent`` whose name has one of the prefixes and whose owners are all gone. Returns them.
-    ``remove`` is called for each instead, when it is given."""
+    """Removes the directories right below ``parent`` whose name has one of the prefixes and whose owners have all ended. Returns them. ``remove``:
+    called for each instead."""
     swept = []
     for path in _directories(parent, tuple(prefixes)):
         with if_dead(path) as is_dead:
@@ -90,7 +90,7 @@ def sweep(parent: Path, prefixes: Sequence[str], remove: Callable[[Path], None] 
 
 
 def remove_all_but(directory: Path, kept: Sequence[str]) -> None:
-    """Remove what is right below a directory, with ``.owner`` as the last; names in ``kept`` stay, and so does the directory then."""
+    """Removes the entries of a directory, ``.owner`` as the last, but those named in ``kept``; removes the directory too when ``kept`` is empty."""
     with contextlib.suppress(OSError):
         for entry in list(os.scandir(directory)):
             if entry.name in kept or entry.name == OWNER_FILE:
@@ -124,7 +124,7 @@ def _directories(parent: Path, prefixes: tuple[str, ...]) -> list[Path]:
 
 @contextlib.contextmanager
 def if_dead(directory: Path) -> Iterator[bool]:
-    """Yields whether a directory has no owner. While the block runs, no process can become its owner."""
+    """Yields whether a directory has no owner. No process can claim it while the block runs."""
     try:
         descriptor = os.open(directory / OWNER_FILE, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:

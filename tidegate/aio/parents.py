@@ -1,4 +1,4 @@
-"""Processes that end with the one that started them, however that ended: nothing of a killed process goes on.
+"""Makes processes end with their parent, however it ended, so that no process outlives a killed parent.
 
 By the kernel on Linux (``PR_SET_PDEATHSIG``), else by looking.
 """
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 _PR_SET_PDEATHSIG = 1
 _POLL_S = 0.5
-"""Chosen, not measured: how late an orphan ends where the kernel does not tell it."""
+"""How late an orphan ends where the kernel sends no signal, in seconds. Chosen, not measured."""
 _DIE_WITH_PARENT = f"""
 import ctypes, os, sys
 ctypes.CDLL(None).prctl({_PR_SET_PDEATHSIG}, {int(signal.SIGKILL)}, 0, 0, 0)
@@ -25,8 +25,8 @@ if os.getppid() == int(sys.argv[1]):
 
 
 def die_with_parent(parent_pid: int | None = None) -> None:
-    """SIGKILL for this process when its parent ends: by the kernel on Linux, else by looking. For the kernel the parent is the
-    thread that started this process: it must live as long as this process may."""
+    """Kills this process when its parent ends: by the kernel on Linux, else by polling. For the kernel the parent is the thread that started this
+    process, which must live as long as this process may."""
     expected = parent_pid or os.getppid()
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -37,8 +37,8 @@ def die_with_parent(parent_pid: int | None = None) -> None:
 
 
 def let_children_die_with_this() -> None:
-    """Every process that this one forks from now on dies with it, from its first instruction; what those fork is left alone, since
-    a thread of user code that forks may end before its child."""
+    """Makes every process that this one forks from now on die with it, from its first instruction. Their own forks are excepted, since a thread of user
+    code that forks may end before its child."""
     parent, is_child = os.getpid(), False
 
     def in_child() -> None:
@@ -51,8 +51,8 @@ def let_children_die_with_this() -> None:
 
 
 def dying_with_this(command: Sequence[str]) -> list[str]:
-    """Returns a command whose process dies with the thread that starts it; it must be started by this process itself.
-    Linux; elsewhere the command as it is."""
+    """Returns a command whose process dies with the thread that starts it; this process itself must start it. Returns the command unchanged on systems
+    other than Linux."""
     if not sys.platform.startswith("linux"):
         return list(command)
     return [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), *command]

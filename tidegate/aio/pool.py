@@ -1,5 +1,4 @@
-"""Threads for slow work: disks and object stores. A call that hangs keeps its thread and nothing else: the threads are
-daemons, so the process can always end."""
+"""Threads for slow work on disks and object stores. A call that hangs blocks only its own thread: the threads are daemons, so the process can always end."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ _Work = tuple[Callable[[], T], "asyncio.Future[T]"]
 
 
 class Pool:
-    """At most ``threads`` calls at a time, in the order in which they came."""
+    """A thread pool that runs at most ``threads`` calls at a time, in their order."""
 
     def __init__(self, threads: int, name: str) -> None:
         self._loop = asyncio.get_running_loop()
@@ -27,13 +26,13 @@ class Pool:
             thread.start()
 
     def submit(self, call: Callable[[], T]) -> asyncio.Future[T]:
-        """Run ``call`` in a thread. Cancelling the future does not stop a call that has begun."""
+        """Runs ``call`` in a thread. Cancelling the future does not stop a call that has begun."""
         future: asyncio.Future[T] = self._loop.create_future()
         self._work.put((call, future))
         return future
 
     def close(self) -> None:
-        """Takes no more work. Running calls go on, and are not awaited."""
+        """Accepts no further work. Running calls go on, and are not awaited."""
         for _ in self._threads:
             self._work.put(None)
 

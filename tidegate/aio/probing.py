@@ -1,4 +1,4 @@
-"""Whether the process behind a port is over: then nothing listens there any longer."""
+"""Detects that the process behind a port has ended: connections to it are refused then."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from collections.abc import Callable
 from enum import Enum
 
 FIRST_PAUSE_S = 0.02
-"""Chosen: the end of a process takes some milliseconds from its first closed connection to its last, and what follows waits for this."""
+"""The first delay between two connections, in seconds. Chosen: a process takes some milliseconds to close all of its connections, and failover waits
+for this."""
 LAST_PAUSE_S = 0.25
-"""Chosen: a process that does not end at once is stopped, cut off, or lives. The pause doubles up to this."""
+"""The longest delay between two connections, to which it doubles, in seconds. Chosen: a process that does not end at once is stopped, unreachable, or
+alive."""
 CONNECT_S = 1.0
-"""Chosen, not measured: for so long a connection, and the first word of a server of gRPC on it, which it says at once, are waited for."""
+"""The timeout of a connection and of a gRPC server's first bytes on it, in seconds. Chosen, not measured."""
 
 
 class _Said(Enum):
@@ -22,7 +24,7 @@ class _Said(Enum):
 
 
 async def until_refused(address: str, on_silence: Callable[[], None] = lambda: None, hello: bytes = b"") -> str:
-    """Connects to a gRPC server at ``host:port`` again and again; returns once the connection is refused, with a reason for people.
+    """Connects to a gRPC server at ``host:port`` repeatedly until the connection is refused. Returns the reason in words.
 
     A connection that is accepted proves nothing: the kernel accepts it for a process that is stopped. One that times out may be a broken
     network. ``on_silence`` is called after each connection that was accepted and on which the server sent nothing for ``CONNECT_S``.
@@ -40,7 +42,7 @@ async def until_refused(address: str, on_silence: Callable[[], None] = lambda: N
 
 
 async def _ask(host: str, port: int, hello: bytes) -> _Said:
-    """By each address of the host."""
+    """Connects to each address of the host once."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError:

@@ -1,4 +1,4 @@
-"""How a process ends, and how another one finds it: signals, orderly shutdown, pid files. And how it collects garbage."""
+"""The life of a process: signals, orderly shutdown, pid files, and the settings of the garbage collector."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _log = logging.getLogger(__name__)
 
 
 Tell = Callable[[str], None]
-"""Takes what a process is busy with while it starts."""
+"""Takes the current step of the start of a process."""
 
 
 class Shutdown:
-    """Waits for the end of a process: a signal, a request, or a fatal error. The first reason wins."""
+    """Waits for a reason to end the process: a signal, a request, or a fatal error. The first reason counts."""
 
     def __init__(self) -> None:
         self._asked = asyncio.Event()
@@ -29,13 +29,13 @@ class Shutdown:
         self.reason = ""
 
     def ask(self, reason: str, exit_code: int = 0) -> None:
-        """End the process soon."""
+        """Requests the end of the process."""
         if not self._asked.is_set():
             self.reason, self.exit_code = reason, exit_code
             self._asked.set()
 
     def catch_signals(self) -> None:
-        """SIGTERM and SIGINT end the process in order; a second one ends it at once."""
+        """Installs handlers: the first SIGTERM or SIGINT ends the process in order, a second one at once."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal, number)
@@ -55,24 +55,24 @@ class Shutdown:
 
 
 class Services:
-    """What was started, to be stopped in the reverse order, each within a time."""
+    """The started services of a process, which are stopped in reverse order, each with a timeout."""
 
     def __init__(self, tell: Tell = lambda step: None) -> None:
-        """``tell`` hears of each start that takes long."""
+        """Creates an empty list of services. ``tell``: called with each step of the start that takes long."""
         self._tell = tell
         self._stops: list[tuple[str, Callable[[], Awaitable[None] | None], float]] = []
 
     def started(self, name: str, stop: Callable[[], Awaitable[None] | None], timeout_ms: int = 3_000) -> None:
-        """Log that a service is up, and remember how it is stopped."""
+        """Registers a started service with the function that stops it, and logs its name."""
         _log.info("%s", name)
         self._stops.append((name.split(":")[0], stop, timeout_ms / 1000))
 
     def begins(self, step: str) -> None:
-        """Tell what is waited for from now on."""
+        """Reports the step of the start that begins now."""
         self._tell(step)
 
     async def stop_all(self) -> None:
-        """Stop everything; what fails or takes too long is logged, and the next one follows."""
+        """Stops all services; one that fails or exceeds its timeout is logged, and the next one follows."""
         while self._stops:
             name, stop, timeout_s = self._stops.pop()
             try:
@@ -85,14 +85,13 @@ class Services:
 
 
 def collect_seldom() -> None:
-    """For a process that holds many long-lived values: a JobManager with ten thousand subtasks spends a third of the CPU of
-    a checkpoint on looking through all of them again and again. What is no cycle is freed at once as ever; cycles wait until
-    50,000 objects are new, which is some megabytes."""
+    """Makes Python's garbage collector look for cycles less often: after 50,000 new objects, which is some megabytes. For processes with many
+    long-lived values: a JobManager with ten thousand subtasks spends a third of the CPU of a checkpoint on the collector otherwise."""
     gc.set_threshold(50_000, 20, 100)
 
 
 def write_pid_file(path: Path, pid: int | None = None) -> None:
-    """Say that this process is the one, or that of ``pid``. Raises ``OSError`` and ``psutil.Error``."""
+    """Writes the pid file of this process, or of process ``pid``. Raises ``OSError`` and ``psutil.Error``."""
     path.parent.mkdir(parents=True, exist_ok=True)
     process = psutil.Process(pid)
     temporary = path.with_suffix(f".{os.getpid()}")
@@ -101,7 +100,7 @@ def write_pid_file(path: Path, pid: int | None = None) -> None:
 
 
 def read_pid_file(path: Path) -> int | None:
-    """Returns the pid in the file, when that very process is alive; else ``None``."""
+    """Reads the pid of a pid file; ``None`` unless that very process is alive."""
     try:
         pid_text, created_text = path.read_text(encoding="ascii").split()
         process = psutil.Process(int(pid_text))
@@ -113,7 +112,7 @@ def read_pid_file(path: Path) -> int | None:
 
 
 def remove_pid_file(path: Path) -> None:
-    """Remove our own pid file, not that of a successor."""
+    """Removes the pid file of this process, not that of a successor."""
     with contextlib.suppress(OSError, ValueError):
         if int(path.read_text(encoding="ascii").split()[0]) == os.getpid():
             path.unlink()

@@ -1,5 +1,4 @@
-"""What a process has and uses: memory, CPU, threads, files. JobManager and TaskManager report it of themselves, a TaskManager
-also of its JVM."""
+"""Metrics of a process: memory, CPU, threads, files. JobManager and TaskManager report their own, a TaskManager also those of its JVM."""
 
 from __future__ import annotations
 
@@ -15,13 +14,13 @@ from tidegate.security.expiry import EXPIRIES
 
 _NANOS_PER_S = 1_000_000_000
 _LOOK_AGAIN_MS = 1_000.0
-"""Chosen, not measured: a load over less time says little, and several readers may ask at the same time."""
+"""The shortest interval of measurement, in ms. Chosen, not measured: the load over less time says little, and several readers may ask at once."""
 _FLINK = "Status.JVM"
 
 
 def process_figures(process: psutil.Process | None = None) -> Mapping[str, float]:
-    """Resident bytes, CPU time in nanoseconds, threads; of this process by default, and then with the seconds for which its certificates are still valid.
-    Empty when it is gone."""
+    """Returns the resident bytes, CPU time in nanoseconds and threads of a process; of this one by default, then also the seconds until its
+    certificates expire. Empty when the process has ended."""
     try:
         found = process if process is not None else psutil.Process()
         with found.oneshot():
@@ -37,8 +36,8 @@ def process_figures(process: psutil.Process | None = None) -> Mapping[str, float
 
 
 class FlinkFigures:
-    """What Flink says of a JVM and any process has, under Flink's names (``Status.JVM.CPU.Load``, ``.FileDescriptor.Open``, ...).
-    Loads are over the time since the call before, as a share of this machine's processors, and absent in the first one."""
+    """Measures a process under Flink's names of JVM metrics (``Status.JVM.CPU.Load``, ``.FileDescriptor.Open``, ...), as far as they apply to any
+    process. Loads are averages since the previous call, as a share of this machine's processors, and absent in the first one."""
 
     def __init__(self, pid: int | None = None) -> None:
         """``pid``: this process by default. Raises ``psutil.NoSuchProcess``."""
@@ -47,7 +46,7 @@ class FlinkFigures:
         self._process.cpu_percent()  # its first answer is about no time at all
 
     def look(self) -> dict[str, float]:
-        """Empty when the process is gone."""
+        """Returns the current metrics; empty when the process has ended."""
         try:
             with self._process.oneshot():
                 times = self._process.cpu_times()
@@ -61,7 +60,7 @@ class FlinkFigures:
             return {}
 
     def _descriptors(self) -> dict[str, float]:
-        """Linux alone reports the limit of another process."""
+        """Returns the open and the most file descriptors; only Linux reports the limit of another process."""
         if not hasattr(self._process, "rlimit"):
             return {}
         limit = self._process.rlimit(psutil.RLIMIT_NOFILE)[0]
@@ -72,10 +71,10 @@ class FlinkFigures:
 
 
 class CollectorFigures:
-    """Python's collector of cycles in this process, under the name that Flink has for all collectors of a JVM together."""
+    """Measures Python's garbage collector in this process, under Flink's name for all collectors of a JVM together."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        """``clock`` in seconds. Collections are counted from here on, until ``close``."""
+        """Counts collections from now on until ``close``. ``clock``: in seconds."""
         self._clock = clock
         self._count = 0
         self._spent_ms = self._began_s = 0.0
@@ -97,13 +96,13 @@ class CollectorFigures:
 
 
 class CollectorRate:
-    """Milliseconds of collection for each second between two looks."""
+    """Calculates the milliseconds of garbage collection per second between two calls."""
 
     def __init__(self) -> None:
         self._before: tuple[float, float] | None = None
 
     def per_second(self, spent_ms: float, now_ms: float) -> float:
-        """0 in the first look, as in Flink."""
+        """Returns the milliseconds of collection per second since the previous call; 0 in the first one, as in Flink."""
         before, self._before = self._before, (spent_ms, now_ms)
         if before is None or now_ms <= before[1]:
             return 0.0
@@ -111,14 +110,14 @@ class CollectorRate:
 
 
 def collector_figures(name: str, count: float, spent_ms: float, per_second: float) -> dict[str, float]:
-    """The three figures that Flink has of each garbage collector."""
+    """Returns Flink's three metrics of a garbage collector."""
     scope = f"{_FLINK}.GarbageCollector.{name}"
     return {f"{scope}.Count": float(count), f"{scope}.Time": float(spent_ms), f"{scope}.TimeMsPerSecond": per_second}
 
 
 class OwnProcess:
-    """All of it about this process, which is no JVM: its resident memory stands for the heap, the machine's for what the heap may
-    grow to. Looks at most once a second; readers between two looks get the last one."""
+    """All metrics of this process, which is not a JVM: its resident memory stands for the heap, the machine's memory for the most heap. Measures at
+    most once a second."""
 
     def __init__(self, now_ms: Callable[[], float] = lambda: time.monotonic() * 1000) -> None:
         self._now_ms = now_ms
@@ -140,5 +139,5 @@ class OwnProcess:
         return self._last
 
     def close(self) -> None:
-        """Ends the count of collections."""
+        """Stops counting collections."""
         self._collected.close()

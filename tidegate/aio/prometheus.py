@@ -1,4 +1,4 @@
-"""``/metrics`` for Prometheus on a port of its own, with Flink's names, scopes and labels (``PrometheusReporter.java``).
+"""Serves ``/metrics`` for Prometheus on a port of its own, with Flink's names, scopes and labels (``PrometheusReporter.java``).
 
     scope taskmanager_job_task, name numRecordsIn  ─▶  flink_taskmanager_job_task_numRecordsIn{host=...,job_name=...} 5.0
 
@@ -39,7 +39,7 @@ _PORT_MAX = 65_535
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One figure. ``scope`` is Flink's logical scope with ``_``; every sample of a scope and name has the same label names."""
+    """One value of a metric. ``scope``: Flink's logical scope with ``_``; all samples of a scope and name have the same label names."""
 
     scope: str
     name: str
@@ -56,7 +56,7 @@ Stop = Callable[[], Awaitable[None]]
 
 
 def exposition(samples: Iterable[Sample]) -> bytes:
-    """The text that Prometheus reads."""
+    """Renders samples in the text format of Prometheus."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Gathered(samples))
     return generate_latest(registry)
@@ -83,8 +83,7 @@ class _Gathered(Collector):
 
 
 def is_asked_for(configuration: Configuration) -> bool:
-    """Tells whether this process shall serve ``/metrics``. Raises ``ConfigurationError`` for a reporter that is not
-    known here."""
+    """Tells whether the configuration enables ``/metrics`` in this process. Raises ``ConfigurationError`` for an unknown reporter."""
     names = configuration.get(MetricOptions.REPORTERS)
     factory = configuration.get(MetricOptions.PROM_FACTORY)
     unknown = [name for name in names or () if name != NAME]
@@ -98,7 +97,7 @@ def is_asked_for(configuration: Configuration) -> bool:
 
 
 def ports_of(text: str) -> range:
-    """``9249``, or ``9250-9260`` for the first free one. Raises ``ConfigurationError``."""
+    """Parses a port or a range of ports: ``9249``, or ``9250-9260`` for the first free one. Raises ``ConfigurationError``."""
     first, _, last = text.partition("-")
     try:
         found = range(int(first), int(last or first) + 1)
@@ -114,8 +113,8 @@ def ports_of(text: str) -> range:
 async def serve_metrics(
     configuration: Configuration, host: str, gather: Gather, local_users: LocalUsers | None = None
 ) -> tuple[int, Stop] | None:
-    """Listen as the configuration asks; the port and how to stop. ``None`` when no port is configured, or when every port is in use:
-    that is logged, and the process goes on, as in Flink. Raises ``ConfigurationError``."""
+    """Serves ``/metrics`` on the configured port; returns the port and the function that stops it. ``None`` when no port is configured, or when every
+    port is in use: that is logged, and the process goes on, as in Flink. Raises ``ConfigurationError``."""
     if not is_asked_for(configuration):
         return None
     from aiohttp import web  # a TaskManager that serves nothing imports no web server: 0.2 s of each start

@@ -1,4 +1,4 @@
-"""Why an HTTPS port has no connection with a peer: a line in the log. Asyncio itself closes such a connection without a word.
+"""Logs why a TLS handshake at an HTTPS port failed; asyncio itself closes such a connection silently.
 
 listening socket ─▶ accepts from a peer ─▶ a task of the loop, in a context that names it ─▶ handshake, which knows whom it is with
 """
@@ -14,15 +14,15 @@ from typing import Any
 from tidegate.security.handshakes import reason_of
 
 _MAX_REASON = 200
-"""Characters."""
+"""The most characters of a reason in the log."""
 _peer: ContextVar[str] = ContextVar("tidegate_peer", default="an unknown peer")
 
 _log = logging.getLogger(__name__)
 
 
 def tells_refusals(context: ssl.SSLContext, listening: socket.socket, what: str) -> socket.socket:
-    """Returns the listening socket for a server of asyncio with this context, whose failed handshakes are logged, of one kind 100 in 10 s as all warnings.
-    ``what``: names the port. The socket that was given is detached."""
+    """Returns a listening socket for an asyncio server whose failed handshakes are logged, at most 100 alike in 10 s as all warnings. ``what``: names
+    the port. The given socket is detached."""
     context.sslobject_class = type("TellingHandshake", (_Handshake,), {"what": what})
     return _Listening(listening.family, listening.type, listening.proto, fileno=listening.detach())
 
@@ -39,7 +39,7 @@ class _Handshake(ssl.SSLObject):
     _with = ""
 
     def do_handshake(self) -> None:
-        """Raises ``ssl.SSLError``."""
+        """Does the handshake, and logs its failure. Raises ``ssl.SSLError``."""
         self._with = self._with or _peer.get()
         try:
             super().do_handshake()

@@ -1,4 +1,4 @@
-"""Warnings that come again and again: the first ones of a while are logged, the others are counted.
+"""Limits repeated warnings: the first ones of a period are logged, the others are counted.
 
     2026-11-21 06:14:29,123 WARN  tidegate.aio.rpc - a call failed: ...
     2026-11-21 06:14:40,001 WARN  tidegate.aio.rpc - 4312 more like this in 10 s: a call failed: ...
@@ -16,11 +16,12 @@ from dataclasses import dataclass
 
 WINDOW_S = 10
 MOST_IN_A_WINDOW = 100
-"""Chosen, not measured: a minute of a flood leaves 600 lines, some hundred kilobytes; a job's subtasks that fail together are fewer in nearly all jobs."""
+"""The most alike warnings of a period that are logged. Chosen, not measured: a minute of a flood leaves 600 lines, some hundred kilobytes; a job's
+subtasks that fail together are fewer in nearly all jobs."""
 MOST_KINDS = 512
-"""Chosen: what is remembered at once; beyond it all is forgotten, and counting begins anew."""
+"""The most kinds of warnings that are counted at once; beyond it, counting starts anew. Chosen."""
 _KIND_CHARACTERS = 160
-"""Chosen: the beginning of a message, which the program wrote; data comes later in it."""
+"""The characters at the beginning of a message that identify its kind. Chosen: the program wrote them; data comes later in a message."""
 _VARYING = re.compile(r"[0-9a-fA-F]{8,}|\d+")
 
 
@@ -32,7 +33,7 @@ class _Kind:
 
 
 class Repetitions(logging.Filter):
-    """Filters one handler, and gives ``emit`` the records that sum up what was left out."""
+    """A log filter that drops repeated warnings of one handler, and passes ``emit`` the records that summarize them."""
 
     def __init__(self, emit: Callable[[logging.LogRecord], object]) -> None:
         super().__init__()
@@ -59,7 +60,7 @@ class Repetitions(logging.Filter):
         return is_logged
 
     def _end_windows(self, now: float) -> list[logging.LogRecord]:
-        """Forgets what began a window ago. Returns a record for each kind of which some were left out."""
+        """Ends the periods that are over. Returns a record for each kind of which warnings were left out."""
         ended = [key for key, kind in self._kinds.items() if not 0 <= now - kind.since < WINDOW_S]
         return [_sum(kind) for key in ended if (kind := self._kinds.pop(key)).count > MOST_IN_A_WINDOW]
 

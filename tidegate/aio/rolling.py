@@ -1,5 +1,4 @@
-"""Log files that do not grow without end, as Flink's log4j rolls them: ``x.log`` is renamed to ``x.log.1`` when it is full, ``x.log.1``
-to ``x.log.2``, and the oldest is removed.
+"""Rolls log files as Flink's log4j does: a full ``x.log`` is renamed to ``x.log.1``, ``x.log.1`` to ``x.log.2``, and the oldest is removed.
 
 What user functions print goes to a process's standard output, which a daemon's parent has opened as a file: that one is renamed by
 the daemon itself, and another one takes the place of its descriptors.
@@ -21,7 +20,7 @@ _OUTPUTS = (1, 2)
 
 @dataclass(frozen=True, slots=True)
 class Rolling:
-    """``max_bytes``: a file that is larger is renamed (``tidegate.log.max-size``); ``keep``: old files beside the one that is written
+    """When log files are rolled. ``max_bytes``: a larger file is renamed (``tidegate.log.max-size``); ``keep``: how many old files are kept
     (``env.log.max``)."""
 
     max_bytes: int = 100 << 20
@@ -33,14 +32,14 @@ class Rolling:
 
 
 class RollingOutput:
-    """Standard output and error of this process, as far as they go to ``file``; ``None``: they go elsewhere."""
+    """Rolls the standard output and error of this process, as far as they go to ``file``; does nothing when it is ``None``."""
 
     def __init__(self, file: Path | None, rolling: Rolling) -> None:
         self._file = file
         self._rolling = rolling
 
     def roll_when_full(self) -> None:
-        """Before something is written. Raises ``OSError``: then the file is as it was."""
+        """Rolls the file when it is full; called before each write. Raises ``OSError``: then the file is unchanged."""
         if self._file is None:
             return
         written = [number for number in _OUTPUTS if _is_file(number, self._file)]
@@ -53,7 +52,7 @@ class RollingOutput:
 
 
 def shift(file: Path, keep: int) -> None:
-    """Renames ``file`` and its older ones. Raises ``OSError``."""
+    """Renames ``file`` and its older ones by one number. Raises ``OSError``."""
     for age in range(keep, 0, -1):
         older = numbered(file, age - 1)
         if older.exists():
@@ -63,7 +62,7 @@ def shift(file: Path, keep: int) -> None:
 
 
 def numbered(file: Path, age: int) -> Path:
-    """``x.out.3`` for ``x.out`` and 3; the file itself for 0."""
+    """Returns the path of a rolled file: ``x.out.3`` for ``x.out`` and 3; the file itself for 0."""
     return file.with_name(f"{file.name}.{age}") if age else file
 
 

@@ -1,4 +1,4 @@
-"""gRPC as all processes here use it: limits, keepalive, ports, and errors in both directions.
+"""gRPC channels and servers of all processes: limits, keepalive, ports, and the conversion of errors in both directions.
 
 A peer that is gone without a word is seen after ``KEEPALIVE_MS + KEEPALIVE_TIMEOUT_MS``; a closed connection at once.
 """
@@ -24,19 +24,19 @@ from tidegate.pb.common_pb2 import BlobChunk
 from tidegate.wire.convert_errors import error_of_status, status_of_error
 
 MESSAGE_MAX_BYTES = 256 << 20
-"""Chosen, not measured: far above a deployment of ten thousand subtasks; gRPC's own 4 MiB is not."""
+"""The most bytes of a gRPC message. Chosen, not measured: far above a deployment of ten thousand subtasks, which gRPC's own 4 MiB is not."""
 REQUEST_MAX_BYTES = 1 << 20
-"""For a method that has no limit of its own: ids, paths and options are far smaller."""
+"""The most bytes of a request of a method without a limit of its own: ids, paths and options are far smaller."""
 KEEPALIVE_MS = 10_000
-"""Chosen, not measured: with the timeout below, a peer that vanished is noticed within 15 s."""
+"""The interval of keepalive pings, in ms. Chosen, not measured: with the timeout below, a vanished peer is noticed within 15 s."""
 KEEPALIVE_TIMEOUT_MS = 5_000
-"""Chosen, not measured: a peer that answers no ping for so long is gone."""
+"""How long a peer may leave a ping unanswered before its connection is closed, in ms. Chosen, not measured."""
 HANDSHAKE_TIMEOUT_MS = 30_000
-"""Chosen, not measured: who has not said so long what it speaks is closed; gRPC's own is two minutes."""
+"""The timeout of a connection's handshake, in ms. Chosen, not measured: gRPC's own is two minutes."""
 CALLS_OF_CONNECTION = 1_000
-"""Chosen, not measured: calls of one connection at once; further ones wait at the client. gRPC has no limit of its own."""
+"""The most concurrent calls of one connection; further ones wait at the client. Chosen, not measured: gRPC has no limit of its own."""
 BLOB_CHUNK_BYTES = 1 << 20
-"""Chosen, not measured: large enough that the cost per message does not matter."""
+"""The bytes of one message of a blob's stream. Chosen, not measured: large enough that the cost per message does not matter."""
 
 _COMMON = (
     ("grpc.max_receive_message_length", MESSAGE_MAX_BYTES),
@@ -69,24 +69,24 @@ T = TypeVar("T")
 
 
 def open_channel(address: str, transport: Transport = PLAIN) -> grpc.aio.Channel:
-    """Returns a channel to ``host:port`` or ``unix:/path``; it connects when it is first used."""
+    """Opens an asyncio channel to ``host:port`` or ``unix:/path``; it connects on first use."""
     return transport.open_channel(address, CHANNEL_OPTIONS)
 
 
 def open_blocking_channel(address: str, transport: Transport = PLAIN) -> grpc.Channel:
-    """Returns a channel for threads to ``host:port`` or ``unix:/path``; it connects when it is first used."""
+    """Opens a blocking channel to ``host:port`` or ``unix:/path``; it connects on first use."""
     return transport.open_blocking_channel(address, CHANNEL_OPTIONS)
 
 
 def refuse_nothing() -> TidegateError | None:
-    """For ``start_server``."""
+    """Refuses no call: the default of ``start_server``."""
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """``most_bytes``: of any message; a longer one is refused by its length, before it is received. ``by_method``: of methods, by their names, whose
-    requests may be longer than ``REQUEST_MAX_BYTES``; they are refused before they are parsed."""
+    """The most bytes of requests. ``most_bytes``: of any message; a longer one is refused by its length, before it is received. ``by_method``: of
+    methods, by name, whose requests may exceed ``REQUEST_MAX_BYTES``; longer ones are refused before they are parsed."""
 
     most_bytes: int = MESSAGE_MAX_BYTES
     by_method: Mapping[str, int] | None = None
@@ -103,8 +103,8 @@ async def start_server(
     interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
     option: str = "",
 ) -> tuple[grpc.aio.Server, int]:
-    """Returns a running server and its port (the one given, or the free one that was found for 0). While ``refuses`` returns an error, each call that begins
-    is answered with it. It accepts as many connections as its process has descriptors for, half of them from one host (``GrpcConnections``).
+    """Starts a gRPC server; returns it with its port (the given one, or a free one for 0). While ``refuses`` returns an error, each new call fails with
+    it. The server accepts as many connections as its process has descriptors for, half of them from one host (``GrpcConnections``).
 
     Raises ``ExternalError`` that names ``what``, the port and the ``option`` that sets it when it cannot be had.
     """
@@ -118,8 +118,8 @@ async def start_server(
 
 
 def _free_addresses(host: str, port: int) -> list[tuple[str, int]]:
-    """Where to listen. gRPC takes no sockets, and would be content with some of a host's addresses, so they are found by
-    trying and given to it one by one; nor are there then lines of its own on the terminal about a port in use."""
+    """Returns the addresses of a host at which a port is free. gRPC takes no sockets and would accept only some of a host's addresses, so they are
+    tried here and passed to it one by one; this also keeps gRPC from printing messages of its own about a port in use."""
     sockets = listen(host, port)
     found = [one.getsockname()[:2] for one in sockets]
     for one in sockets:
@@ -135,7 +135,7 @@ async def _start_server(
     transport: Transport,
     interceptors: Sequence[grpc.aio.ServerInterceptor],
 ) -> tuple[grpc.aio.Server, int]:
-    """Starts the server. Raises ``OSError`` when another process took the port since it was found."""
+    """Starts the server. Raises ``OSError`` when another process has taken the port meanwhile."""
     most = grpc_connections()
     bounds = (
         ("grpc.max_receive_message_length", limits.most_bytes),
@@ -159,7 +159,7 @@ async def _start_server(
 
 @asynccontextmanager
 async def _unless_too_long(request: Any, context: ServerContext) -> AsyncIterator[RpcCall]:
-    """Ends a call whose request was refused with the reason."""
+    """Ends a call whose request was refused as too long with the reason."""
     if isinstance(request, Misuse):
         await abort(context, request)
     yield RpcCall(_until_too_long(request, context) if isinstance(request, AsyncIterable) else request)
@@ -173,7 +173,7 @@ async def _until_too_long(requests: AsyncIterable[Any], context: ServerContext) 
 
 
 class _BoundedRequests(grpc.aio.ServerInterceptor):
-    """Refuses requests that are too long for their method, before anything is made of their bytes."""
+    """Refuses requests that are too long for their method, before they are parsed."""
 
     def __init__(self, by_method: Mapping[str, int]) -> None:
         self._by_method = by_method
@@ -198,7 +198,7 @@ class _BoundedRequests(grpc.aio.ServerInterceptor):
 
 
 def error_of_rpc(error: grpc.RpcError, peer: str = "") -> TidegateError:
-    """Returns the error behind a failed call (``grpc.aio.AioRpcError``)."""
+    """Returns the ``TidegateError`` of a failed call (``grpc.aio.AioRpcError``). ``peer``: named in its message."""
     assert isinstance(error, grpc.aio.AioRpcError), error
     number = int(error.code().value[0])
     metadata = [(str(key), value) for key, value in error.trailing_metadata() or ()]
@@ -206,7 +206,7 @@ def error_of_rpc(error: grpc.RpcError, peer: str = "") -> TidegateError:
 
 
 async def call(answer: Awaitable[T], peer: str = "") -> T:
-    """Await a unary call. Raises the ``TidegateError`` behind a failure."""
+    """Awaits a unary call. Raises the ``TidegateError`` of a failure."""
     try:
         return await answer
     except grpc.aio.AioRpcError as error:
@@ -214,11 +214,11 @@ async def call(answer: Awaitable[T], peer: str = "") -> T:
 
 
 ServerContext: TypeAlias = grpc.aio.ServicerContext[Any, Any]
-"""What a servicer is given with a request, of whichever call."""
+"""The context of a gRPC call at a server."""
 
 
 async def abort(context: ServerContext, error: BaseException) -> NoReturn:
-    """End a call with an error, where its answer has no field for one."""
+    """Ends a call with an error, for methods whose answer has no field for one."""
     number, text, metadata = status_of_error(ErrorInfo.of(error))
     code = next(code for code in grpc.StatusCode if code.value[0] == number)
     await context.abort(code, text, metadata)
@@ -226,7 +226,7 @@ async def abort(context: ServerContext, error: BaseException) -> NoReturn:
 
 
 class _Refusal(grpc.aio.ServerInterceptor):
-    """Looks before each call."""
+    """Refuses each call while a function returns an error to refuse it with."""
 
     def __init__(self, refuses: Callable[[], TidegateError | None]) -> None:
         self._refuses = refuses
@@ -246,5 +246,5 @@ class _Refusal(grpc.aio.ServerInterceptor):
 
 
 async def collect(chunks: AsyncIterable[BlobChunk]) -> bytes:
-    """Returns all bytes of a stream of ``BlobChunk``."""
+    """Joins a stream of ``BlobChunk`` into bytes."""
     return b"".join([chunk.data async for chunk in chunks])

@@ -1,4 +1,4 @@
-"""The only reader of configuration files and of the environment: texts with their origin, in layers, weakest first.
+"""Reads configuration files and environment variables into layers of texts with their origin, weakest first. No other module reads them.
 
     1. defaults                    the declarations in `tidegate.model.options`
     2. config.yaml                 the file given, else `$TIDEGATE_CONFIG`, else `$TIDEGATE_CONF_DIR/config.yaml`, else none
@@ -28,11 +28,11 @@ CONFIG_VARIABLE = "TIDEGATE_CONFIG"
 CONFIG_DIRECTORY_VARIABLE = "TIDEGATE_CONF_DIR"
 VARIABLE_PREFIX = "TIDEGATE_"
 PRIVATE_PREFIX = "TIDEGATE__"
-"""Variables that our processes hand to their children; they are no options."""
+"""Prefix of the variables that processes pass to their children; they are not options."""
 HANDED_VARIABLE = f"{PRIVATE_PREFIX}DEFINITIONS"
 COMMAND_LINE = "-D"
 _TYPO = 0.7
-"""How much of its letters a name shares with an option's when it is taken for a mistake."""
+"""The similarity from which on an unknown variable counts as a misspelt option."""
 _SERVICE_VARIABLE = re.compile(
     r"_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_]+)?$|_PORT_\d+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)$"
 )
@@ -45,8 +45,7 @@ def load_settings(
     definitions: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> Configuration:
-    """Returns the configuration of this process. `definitions` are the texts after `-D`; `environment` is `os.environ`
-    by default.
+    """Reads the configuration of this process. `definitions` are the texts after `-D`; `environment` is `os.environ` by default.
 
     Raises `ConfigurationError`, which lists every problem, also for a file that cannot be read.
     """
@@ -63,19 +62,20 @@ def load_settings(
 
 
 def handing_over(definitions: Iterable[str]) -> dict[str, str]:
-    """Returns the variables that give definitions to a child as if they stood behind `-D`: other users of the machine can read a command line."""
+    """Returns environment variables that pass definitions to a child like `-D`: other users of the machine can read a command line."""
     return {HANDED_VARIABLE: json.dumps(list(definitions))}
 
 
 def handed_over(environment: MutableMapping[str, str] | None = None) -> list[str]:
-    """Takes the definitions that the parent gave out of the environment (`os.environ` by default), so that no child of this process has them."""
+    """Removes the definitions of the parent from the environment (`os.environ` by default) and returns them, so that no child of this process has them."""
     variables = os.environ if environment is None else environment
     text = variables.pop(HANDED_VARIABLE, None)
     return [] if text is None else [str(definition) for definition in json.loads(text)]
 
 
 def find_config_file(config_file: str | Path | None, environment: Mapping[str, str]) -> Path | None:
-    """Returns the configuration file to read, if any: given, named by the environment, or in the directory named there."""
+    """Returns the configuration file to read: the given one, the one that the environment names, or the one in the directory that it names; `None`
+    without one."""
     if config_file is not None:
         return Path(config_file)
     if environment.get(CONFIG_VARIABLE):
@@ -85,7 +85,7 @@ def find_config_file(config_file: str | Path | None, environment: Mapping[str, s
 
 
 def read_config_file(path: Path, problems: list[str]) -> dict[str, Setting]:
-    """Returns the settings of a YAML file, each with its line. What is wrong with the file is added to `problems`."""
+    """Parses a YAML file into settings with their lines. Problems of the file are added to `problems`."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -96,7 +96,7 @@ def read_config_file(path: Path, problems: list[str]) -> dict[str, Setting]:
 
 
 def parse_yaml(text: str, name: str, problems: list[str]) -> dict[str, Setting]:
-    """Returns the settings of a YAML text. What is no YAML, no mapping, or a key twice is added to `problems`."""
+    """Parses a YAML text into settings. Invalid YAML, a text that is not a mapping and repeated keys are added to `problems`."""
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
@@ -120,8 +120,7 @@ def parse_yaml(text: str, name: str, problems: list[str]) -> dict[str, Setting]:
 
 
 def read_environment(environment: Mapping[str, str], problems: list[str]) -> dict[str, Setting]:
-    """Returns the settings in environment variables. A `TIDEGATE_` variable that looks like an option's but is none is
-    added to `problems`."""
+    """Parses the settings of environment variables. An unknown `TIDEGATE_` variable that resembles an option's is added to `problems`."""
     keys = {variable_of(key): key for key in reversed(all_keys())}
     found: dict[str, Setting] = {}
     for variable, text in _own_variables(environment):
@@ -133,7 +132,7 @@ def read_environment(environment: Mapping[str, str], problems: list[str]) -> dic
 
 
 def warnings_of_environment(environment: Mapping[str, str] | None = None) -> list[str]:
-    """What a process should log once, on start: variables of this prefix that it leaves alone, since they may be a deployment's own."""
+    """Returns warnings to log once on start: about variables with the prefix that are ignored, since they may be a deployment's own."""
     keys = [variable_of(key) for key in all_keys()]
     variables = [variable for variable, _ in _own_variables(os.environ if environment is None else environment)]
     alone = [variable for variable in variables if variable not in keys and not _nearest(variable, keys)]
@@ -150,7 +149,7 @@ def _own_variables(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _nearest(variable: str, keys: Iterable[str]) -> str | None:
-    """The variable of an option that this one is probably meant to be: a part of its words, or nearly the same."""
+    """Returns the variable of the option that a misspelt variable probably means; `None` when none is similar."""
     bare = variable.removeprefix(VARIABLE_PREFIX)
     options = {key.removeprefix(VARIABLE_PREFIX): key for key in keys}
     near = difflib.get_close_matches(bare, options, n=1, cutoff=_TYPO)
@@ -159,16 +158,15 @@ def _nearest(variable: str, keys: Iterable[str]) -> str | None:
 
 
 def is_of_kubernetes(variable: str, text: str) -> bool:
-    """Tells whether Kubernetes put the variable into the container, for a service named `tidegate` or `tidegate-...`:
-    its host and ports, and the same once more as Docker's links did. Of those that have an option's name
-    (`TIDEGATE_REST_PORT`), the value decides."""
+    """Tells whether Kubernetes set a variable for a service named `tidegate` or `tidegate-...`: its host and ports, also in the form of Docker's links.
+    Variables with an option's name (`TIDEGATE_REST_PORT`) are recognized by their value."""
     if _SERVICE_LINK.search(variable) and _LINK.match(text):
         return True
     return _SERVICE_VARIABLE.search(variable) is not None and variable not in map(variable_of, all_keys())
 
 
 def read_definitions(definitions: Sequence[str], problems: list[str]) -> dict[str, Setting]:
-    """Returns the settings of the command line's `-D key=value`. One without a key or `=` is added to `problems`."""
+    """Parses the settings of the command line's `-D key=value`. One without a key or `=` is added to `problems`."""
     found: dict[str, Setting] = {}
     for definition in definitions:
         key, equals, value = definition.partition("=")
@@ -181,8 +179,7 @@ def read_definitions(definitions: Sequence[str], problems: list[str]) -> dict[st
 
 
 def variable_of(key: str) -> str:
-    """Returns the environment variable of a key: `rest.port` is `TIDEGATE_REST_PORT`, `tidegate.mailbox.slice` loses
-    its prefix."""
+    """Returns the environment variable of an option: `TIDEGATE_REST_PORT` for `rest.port`; keys of tidegate lose their prefix `tidegate.`."""
     return VARIABLE_PREFIX + key.removeprefix("tidegate.").upper().replace(".", "_").replace("-", "_")
 
 

@@ -1,4 +1,4 @@
-"""The keys by which a configuration says that programs are signed."""
+"""The configured keys by which programs and manifests are signed."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tidegate.security.signing import Signing, SigningNow, key_of_own, key_of_te
 from tidegate.security.user_file import read_private
 
 LEAST_KEY = 32
-"""Characters, chosen: `openssl rand -hex 32` makes 64."""
+"""The fewest characters of a signing key. Chosen: `openssl rand -hex 32` makes 64."""
 
 _log = logging.getLogger(__name__)
 
 
 def signing_of(configuration: Configuration) -> SigningNow | None:
-    """``None``: programs are not signed here. Raises ``ConfigurationError`` for keys that are missing or cannot be read, and ``ExternalError`` for a key
-    of the user that cannot be used."""
+    """Returns the signing of programs; ``None`` when they are not signed. Raises ``ConfigurationError`` for keys that are missing or cannot be read,
+    and ``ExternalError`` for a key of the user that cannot be used."""
     option = SecurityOptions
     wanted, path = configuration.get(option.SIGNING_ENABLED), configuration.get(option.SIGNING_KEY_FILE)
     cluster = configuration.get(option.SIGNING_CLUSTER) or ""
@@ -43,7 +43,8 @@ def signing_of(configuration: Configuration) -> SigningNow | None:
 
 
 def signing_of_manifests(configuration: Configuration) -> SigningNow | None:
-    """``None``: manifests of checkpoints are not signed, and any is read. Raises as ``signing_of`` does, and ``ConfigurationError`` without a key."""
+    """Returns the signing of checkpoint manifests; ``None`` when they are not signed, and any is read. Raises as ``signing_of`` does, and
+    ``ConfigurationError`` without a key."""
     if not configuration.get(SecurityOptions.SIGNING_MANIFESTS):
         return None
     found = signing_of(configuration)

@@ -1,4 +1,4 @@
-"""The number of the event that is being handled: each line that is logged meanwhile carries it as ``stimulus``.
+"""The number of the event in progress: each line that is logged meanwhile carries it as ``stimulus``.
 
     post(event) ── number 18 ─▶ machine.on ─▶ commands ─▶ tasks, calls ─▶ their answers: events 19, 20, whose cause is 18
 
@@ -16,13 +16,13 @@ _CURRENT: ContextVar[str] = ContextVar("stimulus", default="")
 
 
 def current_stimulus() -> str:
-    """Returns the number of the event to which this thread's or task's work belongs, or ``""``."""
+    """Returns the number of the event to which the work of this thread or task belongs, or ``""``."""
     return _CURRENT.get()
 
 
 @contextmanager
 def belonging_to(stimulus: str) -> Iterator[None]:
-    """What is done in the block, and what it begins, belongs to an event."""
+    """Assigns the work in the block, and what it starts, to an event."""
     token = _CURRENT.set(stimulus)
     try:
         yield

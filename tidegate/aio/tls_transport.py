@@ -1,4 +1,4 @@
-"""gRPC by TLS with a certificate at both ends.
+"""gRPC with mutual TLS.
 
 gRPC looks at the name in a certificate, Flink's internal connections do not: each peer is known by the authority that issued its certificate. So a client asks
 for the name in its own certificate; all certificates of a cluster have one name in common. A user's has another, and its configuration names the cluster's. A
@@ -28,15 +28,15 @@ from tidegate.security.sockets import try_handshake
 from tidegate.security.tls import Material, believed, client_context
 
 _WRONG_NAME = ("is not in peer certificate", "Hostname Verification Check failed")
-"""What gRPC says where the certificate of a server is for another name."""
+"""The parts of gRPC's messages about a server certificate with another name."""
 
 
 class TlsTransport(Transport):
-    """Threads may share it."""
+    """TLS with certificates of the configured keystores at both ends. Thread-safe."""
 
     def __init__(self, tls: Reloaded[Material], cluster: str = "") -> None:
-        """``tls``: with credentials. ``cluster``: the name that servers have; empty for that of our own certificate. Raises ``ConfigurationError`` for a
-        certificate without a name, and for pins of certificates that are in neither store."""
+        """``tls``: with credentials. ``cluster``: the name in the certificates of servers; empty for that of the own certificate. Raises
+        ``ConfigurationError`` for a certificate without a name, and for pinned certificates that are in neither store."""
         self.tls = self._tls = tls
         self._cluster = cluster
         believed(tls.get())
@@ -130,7 +130,7 @@ def _credentials(material: Material) -> Credentials:
 
 
 def name_of(certificate: x509.Certificate) -> str:
-    """Returns the first name that it is for, or the one of its subject."""
+    """Returns the first alternative name of a certificate, or the common name of its subject."""
     try:
         names = certificate.extensions.get_extension_for_oid(ExtensionOID.SUBJECT_ALTERNATIVE_NAME).value
     except x509.ExtensionNotFound:

@@ -1,4 +1,4 @@
-"""How processes of a cluster reach each other by gRPC: by TLS with certificates of its own (``tls_transport``) or those of the user (``own_transport``), or
+"""How the processes of a cluster connect by gRPC: with TLS and the cluster's certificates (``tls_transport``) or the user's key (``own_transport``), or
 in plain text.
 
 transport_of(configuration) ─▶ open_channel, open_blocking_channel   a client
@@ -28,39 +28,39 @@ if TYPE_CHECKING:
     from tidegate.security.tls import Material
 
 ChannelOptions: TypeAlias = Iterable[tuple[str, Any]]
-"""gRPC's own, by name."""
+"""Options of a gRPC channel, by name."""
 _log = logging.getLogger(__name__)
 
 
 class Transport:
-    """In plain text."""
+    """Opens channels and ports in plain text; the base of the transports with TLS."""
 
     tls: Reloaded[Material] | None = None
-    """What both ends prove who they are with; ``None``: they do not."""
+    """The certificates by which both ends authenticate; ``None`` without authentication."""
 
     def open_channel(self, address: str, options: ChannelOptions) -> grpc.aio.Channel:
-        """Returns a channel to ``host:port`` or ``unix:/path`` for the running loop; it connects when it is first used."""
+        """Opens a channel to ``host:port`` or ``unix:/path`` for the running loop; it connects on first use."""
         return grpc.aio.insecure_channel(address, options=tuple(options))
 
     def open_blocking_channel(self, address: str, options: ChannelOptions) -> grpc.Channel:
-        """Returns a channel for threads."""
+        """Opens a channel for blocking calls."""
         return grpc.insecure_channel(address, options=tuple(options))
 
     def listen(self, server: grpc.aio.Server, address: str) -> int:
-        """Returns the port. Raises ``RuntimeError`` when it cannot be had, as gRPC does, and ``ConfigurationError`` for an address at which this transport
-        does not listen."""
+        """Adds a port to a server; returns the port. Raises ``RuntimeError`` when the port cannot be used, as gRPC does, and ``ConfigurationError`` for
+        an address at which this transport does not listen."""
         if not is_loopback(host_of(address)):
             _log.warning("gRPC at %s has no TLS: who reaches it runs programs as this user", address)
         return server.add_insecure_port(address)
 
     def secure(self, connection: socket.socket) -> socket.socket:
-        """Returns a connection to another server of the cluster than one of gRPC, once both ends have proven who they are. Raises ``ExternalError``, and
-        closes the connection, when one of them is not believed."""
+        """Authenticates both ends of a connection to a server of the cluster that does not use gRPC; returns the connection to use. Raises
+        ``ExternalError``, and closes the connection, when authentication fails."""
         return connection
 
     def diagnose(self, address: str, details: str) -> str:
-        """Returns why a server at ``host:port`` cannot be talked to although it listens, in words, where that is found; blocks for a few seconds at
-        most. ``details``: what gRPC says of the failure; it is about a handshake where that may have failed."""
+        """Finds why calls to a server at ``host:port`` fail although it listens; returns the reason in words, or an empty text; blocks for a few
+        seconds at most. ``details``: gRPC's message of the failure."""
         if not is_of_handshake(details):
             return ""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -74,12 +74,12 @@ class Transport:
         )
 
     def hello(self) -> bytes:
-        """Returns what a client has to say before the server says anything; nothing where that speaks first."""
+        """Returns the first bytes that a client sends; empty where the server sends first."""
         return b""
 
 
 def first_message(context: ssl.SSLContext) -> bytes:
-    """Returns the first message of a client's handshake."""
+    """Returns the first TLS message (ClientHello) of a client."""
     said = ssl.MemoryBIO()
     handshake = context.wrap_bio(ssl.MemoryBIO(), said)
     try:
@@ -90,7 +90,7 @@ def first_message(context: ssl.SSLContext) -> bytes:
 
 
 def exposed(what: str, remedy: ConfigOption[bool]) -> ConfigurationError:
-    """Returns the error of a port without TLS that would listen beyond loopback. ``remedy``: the option that gives it TLS."""
+    """Returns the error for a port without TLS that would listen beyond loopback. ``remedy``: the option that enables TLS there."""
     return ConfigurationError(
         f"{what} would have no TLS, where other machines reach it: who connects could run programs as this user. "
         f"Set {remedy.key} with a keystore and a truststore, listen on localhost, or give --insecure ({SecurityOptions.INSECURE.key}: true) "
@@ -104,7 +104,7 @@ def host_of(address: str) -> str:
 
 
 def is_of_handshake(details: str) -> bool:
-    """Returns whether gRPC's text about a failure may be about one. A server that refuses a client closes the connection without a word."""
+    """Tells whether gRPC's message of a failure may be about a handshake. A server that refuses a client closes the connection without a reason."""
     return "Socket closed" in details or "handshake failed" in details
 
 

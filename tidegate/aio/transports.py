@@ -1,4 +1,4 @@
-"""The transport that a configuration asks for."""
+"""Selects the gRPC transport that a configuration asks for."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tidegate.security.own import own_key
 
 
 def transport_of(configuration: Configuration) -> Transport:
-    """Raises ``ConfigurationError`` for keystores that are missing or cannot be read, and ``ExternalError`` for a key of the user that cannot be
-    used."""
+    """Returns the transport of a configuration. Raises ``ConfigurationError`` for keystores that are missing or cannot be read, and ``ExternalError``
+    for a key of the user that cannot be used."""
     if not configuration.get(SecurityOptions.INTERNAL_ENABLED):
         if configuration.get(SecurityOptions.INSECURE):
             return PLAIN
@@ -25,7 +25,7 @@ def transport_of(configuration: Configuration) -> Transport:
 
 
 def ways_of(configuration: Configuration) -> dict[str, str]:
-    """Returns the options by which a process reaches those of the cluster and signs what it submits there, as text, by their keys."""
+    """Returns the options by which a process connects to a cluster and signs what it submits there, by their keys."""
     own = (SecurityOptions.INSECURE.key, FileOptions.HOME.key)
     prefixes = ("security.ssl.", "tidegate.security.signing.")
     return {key: text for key, text in configuration.to_strings().items() if key.startswith(prefixes) or key in own}

@@ -1,4 +1,4 @@
-"""An event loop that notices when its process did not run for a while: it was stopped (SIGSTOP), its machine slept, or had no processor for it.
+"""An event loop that notices when its process did not run for a while: it was stopped (SIGSTOP), its machine slept, or it got no processor.
 
     select ─▶ longer than it was to wait? ─▶ on_gap, while everything else waits ─▶ callbacks, timers, sockets
 
@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 
 WAIT_S = 0.25
-"""The longest wait of the selector: a gap is what it took beyond that. Chosen: four rounds of an idle loop a second cost nothing."""
+"""The longest wait of the selector, in seconds; a gap is the time beyond it. Chosen: four rounds of an idle loop a second cost nothing."""
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # also counts while the machine sleeps
 
 
@@ -41,13 +41,13 @@ class _WatchedSelector(selectors.DefaultSelector):
 
 
 class WakefulLoop(asyncio.SelectorEventLoop):
-    """The loop of a JobManager."""
+    """The event loop of a JobManager, which reports gaps in its execution."""
 
     def __init__(self) -> None:
         self._watched = _WatchedSelector()
         super().__init__(self._watched)
 
     def watch_gaps(self, limit_s: float, on_gap: Callable[[], None]) -> None:
-        """From now on ``on_gap`` is called, in the loop's thread, which it may block, after each gap longer than
-        ``limit_s``, in seconds. Callbacks that run for so long count too. 0: never."""
+        """Calls ``on_gap`` after each gap longer than ``limit_s`` seconds; 0: never. It is called in the loop's thread, which it may block. Callbacks
+        that run for so long count too."""
         self._watched.limit_s, self._watched.on_gap = limit_s, on_gap

@@ -1,4 +1,4 @@
-"""Directories for what the processes of this machine need while they run.
+"""Temporary directories of the processes of this machine.
 
 A process has one directory below the first of ``io.tmp.dirs`` (else ``$TMPDIR``), which it owns and removes at its end. Directories of
 killed processes are removed by the next process that starts there (``tidegate.aio.ownership``).
@@ -33,18 +33,18 @@ _log = logging.getLogger(__name__)
 
 
 def temporary_root(configuration: Configuration) -> Path:
-    """Returns the first temporary directory."""
+    """Returns the first of the configured temporary directories."""
     configured = configuration.get(FileOptions.TMP_DIRS)
     return Path(configured[0]) if configured else Path(tempfile.gettempdir())
 
 
 def make_working_directory(kind: str, configuration: Configuration) -> Claim:
-    """Returns a new directory ``tidegate-<kind>-...`` of this process. Raises ``ExternalError``."""
+    """Creates the working directory ``tidegate-<kind>-...`` of this process. Raises ``ExternalError``."""
     return make_below(temporary_root(configuration), kind, "io.tmp.dirs, or $TMPDIR")
 
 
 def make_below(parent: Path, kind: str, option: str) -> Claim:
-    """Makes a directory below one that ``option`` names; dead ones there are swept first. Raises ``ExternalError``."""
+    """Creates a directory below ``parent``, which ``option`` configures; removes those of ended processes first. Raises ``ExternalError``."""
     sweep_dead(parent)
     try:
         parent.mkdir(parents=True, exist_ok=True)
@@ -54,6 +54,6 @@ def make_below(parent: Path, kind: str, option: str) -> Claim:
 
 
 def sweep_dead(parent: Path) -> None:
-    """Remove what processes that are gone have left there."""
+    """Removes the directories that ended processes have left."""
     for path in sweep(parent, (PREFIX,)):
         _log.info("removed %s, which a process that was killed has left", path)

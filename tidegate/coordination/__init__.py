@@ -1,1 +1,1 @@
-"""Who leads a cluster, where that one is, and small entries that only the leader may change: one port, a driver for each store."""
+"""High availability: leader election, leader retrieval, and small entries that only the leader may change; one interface with a driver for each store."""

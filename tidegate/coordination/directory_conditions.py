@@ -1,4 +1,5 @@
-"""Do a directory's locks exclude, and is a rename atomic? What ``high-availability.type: filesystem`` stands on, tried by several writers at a time.
+"""Tests whether a directory's locks exclude each other and its renames are atomic, which ``high-availability.type: filesystem`` requires, with several
+concurrent writers.
 
 A network's file system may have locks that do not exclude.
 """
@@ -19,18 +20,19 @@ from pathlib import Path
 from tidegate.model.errors import ExternalError
 
 _BARRIER_S = 60.0
-"""A writer that waits for so long for the others will wait for ever."""
+"""The longest wait of one writer for the others, in seconds; beyond it they never arrive."""
 
 
 class LocksIgnored(ExternalError):
-    """Two JobManagers could lead with this directory at the same time."""
+    """The error of a directory whose locks do not exclude, with which two JobManagers could lead at the same time."""
 
     code = "locks-ignored"
 
 
 @dataclass
 class LockTally:
-    """``locked``: rounds by the number of writers that had the lock at once. ``lost``: rounds in which a change under the lock was lost."""
+    """The results of the test. ``locked``: rounds by the number of writers that held the lock at once. ``lost``: rounds in which a change under the
+    lock was lost."""
 
     rounds: int = 0
     locked: Counter[int] = field(default_factory=Counter)
@@ -42,7 +44,7 @@ class LockTally:
 
 
 def race_in_directory(directory: Path, rounds: int, writers: int) -> Iterator[LockTally]:
-    """All writers try to lock one file at the same time, then each adds one to a number under the lock; yields after each round. Raises
+    """Tests locks: all writers lock one file at the same time, then each increments a number under the lock; yields after each round. Raises
     ``ExternalError`` where the directory cannot be written or locked."""
     place, tally = directory / f".probe-{secrets.token_hex(6)}", LockTally()
     try:
@@ -61,7 +63,7 @@ def race_in_directory(directory: Path, rounds: int, writers: int) -> Iterator[Lo
 
 
 def refuse_broken_locks(directory: Path, tally: LockTally) -> None:
-    """Raises ``LocksIgnored``."""
+    """Checks the results of the test. Raises ``LocksIgnored``."""
     if tally.broken:
         others = sum(count for winners, count in tally.locked.items() if winners != 1)
         raise LocksIgnored(

@@ -1,4 +1,4 @@
-"""The driver that a configuration asks for."""
+"""Creates the high-availability drivers that a configuration asks for."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NEEDED = {
 
 
 def make_election(configuration: Configuration) -> Election:
-    """Raises ``ConfigurationError``."""
+    """Creates the leader election of a configuration. Raises ``ConfigurationError``."""
     kind = configuration.get(HighAvailabilityOptions.TYPE)
     if kind is HighAvailabilityType.ZOOKEEPER:
         from tidegate.coordination.zookeeper import ZooKeeperElection
@@ -40,7 +40,7 @@ def make_election(configuration: Configuration) -> Election:
 
 
 def make_retrieval(configuration: Configuration) -> Retrieval:
-    """Raises ``ConfigurationError``."""
+    """Creates the leader retrieval of a configuration. Raises ``ConfigurationError``."""
     kind = configuration.get(HighAvailabilityOptions.TYPE)
     if kind is HighAvailabilityType.ZOOKEEPER:
         from tidegate.coordination.zookeeper import ZooKeeperRetrieval
@@ -54,7 +54,7 @@ def make_retrieval(configuration: Configuration) -> Retrieval:
 
 
 def is_asked_for_leader(configuration: Configuration) -> bool:
-    """The store says on any machine where the leader is, so that no address is needed."""
+    """Tells whether clients find the leader in the store from any machine, so that no address is needed."""
     kind = configuration.get(HighAvailabilityOptions.TYPE)
     return kind in (HighAvailabilityType.ZOOKEEPER, HighAvailabilityType.OBJECT_STORE)
 
@@ -88,7 +88,7 @@ def _zookeeper(configuration: Configuration) -> ZooKeeperSettings:
 
 
 def _digest(authorization: str) -> str:
-    """Returns ``user:password``. Flink takes the value in quotes, too. Raises ``ConfigurationError``."""
+    """Returns ``user:password`` for ZooKeeper; as in Flink, the value may be in quotes. Raises ``ConfigurationError``."""
     scheme, _, value = authorization.partition(":")
     digest = value.strip().strip("'\"")
     user, _, password = digest.partition(":")
@@ -115,7 +115,7 @@ def _bucket(configuration: Configuration) -> BucketSettings:
 
 
 def storage_directory(configuration: Configuration) -> str:
-    """Where this cluster keeps what is large, a path or URI. Raises ``ConfigurationError``."""
+    """Returns the path or URI where this cluster keeps large objects. Raises ``ConfigurationError``."""
     kind = configuration.get(HighAvailabilityOptions.TYPE)
     directory = configuration.get(HighAvailabilityOptions.STORAGE_DIR)
     if directory is None:
@@ -132,7 +132,7 @@ def storage_directory(configuration: Configuration) -> str:
 
 
 def cluster_name(configuration: Configuration) -> str:
-    """Flink's ids begin with a slash. Raises ``ConfigurationError``."""
+    """Returns the cluster's id as the name of a directory, without the slash at the beginning of Flink's ids. Raises ``ConfigurationError``."""
     cluster_id = configuration.get(HighAvailabilityOptions.CLUSTER_ID)
     name = cluster_id.strip("/")
     if not name or name.startswith(".") or "/" in name:

@@ -1,4 +1,4 @@
-"""One directory of one machine: an exclusive lock, which the kernel releases however its process ends, and files beside it.
+"""High availability in a directory of one machine: an exclusive lock, which the kernel releases however its process ends, and files beside it.
 
 A process that is stopped (SIGSTOP) keeps the lock, so no other one leads beside it, and what the leader does, no other does meanwhile.
 
@@ -30,20 +30,20 @@ from tidegate.model.leadership import Connected, Contact, ElectionEvent, Leader,
 from tidegate.store.files import LocalFiles, OutcomeUnknown
 
 LOOK_S = 0.1
-"""Between two tries to lead. A try is one system call; what follows, the ports and the jobs, takes longer than this."""
+"""The delay between two attempts to lead, in seconds. An attempt is one system call; what follows, the ports and the jobs, takes longer."""
 _LOCK, _CONTACT, _STANDBYS = "leader", "contact", "standbys"
 _SESSION = 1
-"""A lock file has no sessions: there is one for as long as the process lives."""
+"""The session number of this driver: a lock file has no sessions, so there is one for the life of the process."""
 
 
 class LedByAnother(ExternalError):
-    """Another JobManager is alive and leads the cluster."""
+    """The error of a cluster that another live JobManager leads."""
 
     code = "led-by-another"
 
 
 class FileElection:
-    """Leadership of the cluster whose jobs are kept in ``directory``."""
+    """Leader election by a lock file in ``directory``, where the cluster keeps its jobs."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -61,7 +61,7 @@ class FileElection:
         return 0
 
     def seek(self, contact: Contact, tell: Callable[[ElectionEvent], None]) -> None:
-        """Raises ``ExternalError`` where the directory cannot be written or locked."""
+        """Opens the directory. Raises ``ExternalError`` where it cannot be written or locked."""
         self._contact, self._tell = contact, tell
         with contextlib.suppress(LedByAnother):
             self._taken = _take(self._directory)
@@ -114,7 +114,7 @@ class FileElection:
                 os.close(standby)
 
     def _stand_by(self) -> int:
-        """Shows that it waits. Returns a descriptor with a lock, or -1 where that cannot be written."""
+        """Registers this process as a standby. Returns a locked descriptor, or -1 where that cannot be written."""
         self._standby = self._directory / _STANDBYS / f"{os.getpid()}-{secrets.token_hex(4)}"
         try:
             self._standby.parent.mkdir(exist_ok=True)
@@ -127,7 +127,7 @@ class FileElection:
 
 
 class FileRetrieval:
-    """Looks into the directory of a cluster, without changing it."""
+    """Finds the leader in the directory of a cluster, without changing it."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -149,11 +149,11 @@ class FileRetrieval:
             raise Unavailable(f"cannot look into {directory}: {error.strerror}") from None
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing, since no file is open."""
 
 
 class FileEntries(Entries):
-    """Files, whole or absent. This process holds the lock, so no other changes them."""
+    """Entries as files, which are written atomically. This process holds the lock, so no other one changes them."""
 
     excludes_others = True
 
@@ -191,7 +191,7 @@ class FileEntries(Entries):
                 self._files.delete(path)
 
     def check_lead(self) -> None:
-        """This process lives, and has the lock."""
+        """Does nothing: this process lives and holds the lock."""
 
     @contextmanager
     def _named(self, what: str, name: str) -> Iterator[str]:
@@ -207,7 +207,7 @@ class FileEntries(Entries):
 
 
 def _take(directory: Path) -> tuple[int, int]:
-    """Returns the descriptor that holds the lock, and the new term. Raises ``LedByAnother`` or ``ExternalError``."""
+    """Takes the lock; returns its descriptor and the new term. Raises ``LedByAnother`` or ``ExternalError``."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -233,7 +233,7 @@ def _take(directory: Path) -> tuple[int, int]:
 
 
 def led_by(directory: Path) -> str:
-    """For the log of a standby."""
+    """Returns a message for the log of a standby that names the leader."""
     try:
         pid = (directory / _LOCK).read_text(encoding="ascii", errors="replace").split()[1:]
     except OSError:
@@ -267,7 +267,7 @@ def _term_in(descriptor: int) -> int:
 
 
 def _replace(descriptor: int, text: bytes) -> None:
-    """The new text is longer than nothing and never shorter than the term in it, so a torn write cannot lower the term."""
+    """Overwrites the lock file. The new text is never shorter than the term in it, so a torn write cannot lower the term."""
     os.pwrite(descriptor, text, 0)
     os.ftruncate(descriptor, len(text))
     os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""The port of high availability (Flink: ``HighAvailabilityServices``, ``LeaderElection``, ``LeaderRetrievalService``).
+"""The interface of high availability (Flink: ``HighAvailabilityServices``, ``LeaderElection``, ``LeaderRetrievalService``).
 
 A driver has two sides. An ``Election`` is for JobManagers, which want to lead; a ``Retrieval`` for those who look for the leader. What a leader
 keeps are ``Entries``: small, linearizable, and changed under its token alone. What is large lies in files that an entry names.
@@ -17,64 +17,64 @@ from tidegate.wire.unreadable import UNREADABLE
 
 
 class Deposed(StorageError):
-    """Another JobManager leads. What was asked for did not happen, and will not."""
+    """The error of a JobManager that does not lead: another one does. The requested change did not happen, and will not."""
 
     code = "deposed"
 
 
 class Unavailable(StorageError):
-    """The store did not answer. What was asked for may have happened; to ask again does no harm."""
+    """The error of a store that did not answer. The requested change may have happened; repeating it is harmless."""
 
     code = "store-unavailable"
 
 
 class Entries(Protocol):
-    """Values of some kilobytes under names such as ``jobs/<id>/attempt``. All methods block. They raise ``Unavailable``, and those that
-    change something ``Deposed`` once another leads."""
+    """Small values of some kilobytes by names such as ``jobs/<id>/attempt``. All methods block, and raise ``Unavailable``; those that change entries
+    raise ``Deposed`` once another process leads."""
 
     @property
     def excludes_others(self) -> bool:
-        """While this process lives no other one leads, so that also its files elsewhere are its own."""
+        """Whether no other process can lead while this one lives, so that its files elsewhere are its own too."""
 
     def get(self, name: str) -> bytes | None: ...
 
     def names(self, below: str) -> list[str]:
-        """The names of the entries and folders right below a folder, sorted; empty where there is none."""
+        """Returns the sorted names of the entries and folders in a folder; empty where there is none."""
 
     def create(self, name: str, value: bytes) -> bool:
-        """Whether it is there with this value now: another value that was there stays."""
+        """Creates an entry; returns whether it now has this value: an existing one with another value stays."""
 
     def put(self, name: str, value: bytes) -> None:
-        """It is durable when this returns."""
+        """Writes an entry, durable when this method returns."""
 
     def delete(self, name: str) -> None:
-        """With all that is below it; it may be missing."""
+        """Removes an entry with all entries below it; it may be missing."""
 
     def check_lead(self) -> None:
-        """Asks the store itself whether this term goes on, and changes nothing. Raises ``Deposed`` once another leads."""
+        """Checks at the store that this term goes on, and changes nothing. Raises ``Deposed`` once another process leads."""
 
 
 class Election(Protocol):
-    """One JobManager's side."""
+    """The leader election of one JobManager."""
 
     @property
     def lease_ms(self) -> int:
-        """A process of which the store has heard nothing for so long may lead no more; 0: it leads as long as it lives."""
+        """How long the store may hear nothing of a leader before another one may lead, in ms; 0: it leads as long as it lives."""
 
     def seek(self, contact: Contact, tell: Callable[[ElectionEvent], None]) -> None:
-        """Connects, for good. ``tell`` is called from any thread. Raises ``TidegateError`` where it can never work."""
+        """Connects permanently. ``tell`` is called from any thread. Raises ``TidegateError`` where the election can never work."""
 
     def wait_for_turn(self, session: int) -> None:
-        """Gets in line; ``LockAcquired`` follows when it is its turn."""
+        """Starts to wait for the lead; ``LockAcquired`` follows when this process leads."""
 
     def give_up(self) -> None:
-        """Out of the line, or out of the lead: others may have it at once. Blocks for some seconds at most. Again: no-op."""
+        """Stops waiting for the lead, or gives it up: others may lead at once. Blocks for some seconds at most. A second call does nothing."""
 
     def publish(self, term: int, contact: Contact) -> None:
-        """Says where the leader is. Blocks. Raises ``Deposed`` or ``Unavailable``."""
+        """Publishes the address of the leader. Blocks. Raises ``Deposed`` or ``Unavailable``."""
 
     def entries(self, term: int) -> Entries:
-        """As the leader of this term changes them."""
+        """Returns the entries for the leader of this term."""
 
     def close(self) -> None:
         """Disconnects. Blocks for some seconds at most."""
@@ -84,10 +84,10 @@ class Retrieval(Protocol):
     """Finds the leader. All methods block, and raise ``Unavailable``."""
 
     def leader(self) -> Leader | None:
-        """Returns ``None`` while there is no leader."""
+        """Returns the leader; ``None`` while there is none."""
 
     def standbys(self) -> list[Contact]:
-        """Those that wait for their turn, the next one first."""
+        """Returns the standbys, the next leader first."""
 
     def close(self) -> None:
         """Disconnects."""
@@ -98,7 +98,7 @@ def encode_leader(leader: Leader) -> bytes:
 
 
 def decode_leader(content: bytes, place: str) -> Leader:
-    """Raises ``CorruptData``."""
+    """Decodes the leader of an entry. Raises ``CorruptData``."""
     try:
         return msgspec.json.decode(content, type=Leader)
     except UNREADABLE as error:
@@ -110,7 +110,7 @@ def encode_contact(contact: Contact) -> bytes:
 
 
 def decode_contact(content: bytes, place: str) -> Contact:
-    """Raises ``CorruptData``."""
+    """Decodes the address of a process. Raises ``CorruptData``."""
     try:
         return msgspec.json.decode(content, type=Contact)
     except UNREADABLE as error:

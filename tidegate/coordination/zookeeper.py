@@ -1,4 +1,4 @@
-"""Apache ZooKeeper, by kazoo: the lock, the session, and entries that a transaction changes together with a look at the lock.
+"""High availability in Apache ZooKeeper, with kazoo: the lock, the session, and entries that a transaction changes together with a check of the lock.
 
 Paths are Flink's, below ``high-availability.zookeeper.path.root`` and the name of the cluster:
 
@@ -54,13 +54,13 @@ except ImportError as error:
 
 _LATCH, _LEADER = "leader/latch", "leader/dispatcher/connection_info"
 _ANSWER_S = 5.0
-"""For one answer: after it the call is made again, which does no harm."""
+"""The timeout of one answer, in seconds; afterwards the call is repeated, which is harmless."""
 
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperSettings:
-    """``quorum``: ``host:port,...``; ``root``: of this cluster. Times are milliseconds. ``digest``: ``user:password`` that a client proves itself with.
-    ``is_for_creator``: nodes that are made are for this user alone."""
+    """The settings of the driver. ``quorum``: ``host:port,...``; ``root``: of this cluster. Times are milliseconds. ``digest``: ``user:password`` by
+    which a client authenticates. ``is_for_creator``: created nodes are accessible to this user alone."""
 
     quorum: str
     root: str
@@ -71,7 +71,7 @@ class ZooKeeperSettings:
     is_for_creator: bool = False
 
     def connect(self) -> KazooClient:
-        """A client that is not started yet, and that never gives up to connect again."""
+        """Creates a client, not yet started, that reconnects without end."""
         return KazooClient(
             hosts=self.quorum,
             timeout=self.session_timeout_ms / 1000,
@@ -82,7 +82,7 @@ class ZooKeeperSettings:
         )
 
     def start(self, client: KazooClient) -> None:
-        """Raises ``Unavailable`` when no server answers within the connection timeout."""
+        """Starts a client. Raises ``Unavailable`` when no server answers within the connection timeout."""
         try:
             client.start(timeout=self.connection_timeout_ms / 1000)
         except (KazooTimeoutError, KazooException) as error:
@@ -101,7 +101,7 @@ class ZooKeeperSettings:
 
 
 class ZooKeeperElection:
-    """One JobManager's side."""
+    """The leader election of one JobManager in ZooKeeper."""
 
     def __init__(self, settings: ZooKeeperSettings) -> None:
         self._settings = settings
@@ -119,7 +119,7 @@ class ZooKeeperElection:
         return self._settings.session_timeout_ms
 
     def seek(self, contact: Contact, tell: Callable[[ElectionEvent], None]) -> None:
-        """Raises ``Unavailable`` when no server answers, and when the nodes of the cluster are for another user."""
+        """Connects to ZooKeeper. Raises ``Unavailable`` when no server answers, and when the nodes of the cluster are accessible to another user only."""
         self._contact, self._tell = contact, tell
         self._client.add_listener(self._on_state)
         self._settings.start(self._client)
@@ -159,7 +159,7 @@ class ZooKeeperElection:
         _disconnect(self._client)
 
     def _on_state(self, state: str) -> None:
-        """Called by kazoo's own thread, which must not wait."""
+        """Reports a change of the connection. Called in kazoo's own thread, which must not block."""
         if state == KazooState.CONNECTED:
             self._tell(Connected(self._session()))
         elif state == KazooState.SUSPENDED:
@@ -172,7 +172,7 @@ class ZooKeeperElection:
         return int(known[0]) if known is not None else 0
 
     def _wait(self, lock: Any) -> None:
-        """The lock is taken again by itself when the session changes meanwhile; what it was then is in the node."""
+        """Waits for the lock and reports it. When the session changes meanwhile, the lock is taken again; its node has the session in which it was taken."""
         try:
             if not lock.acquire():
                 return
@@ -185,7 +185,7 @@ class ZooKeeperElection:
 
 
 class ZooKeeperRetrieval:
-    """Reads who leads. It connects when it is first asked."""
+    """Leader retrieval from ZooKeeper. Connects on first use."""
 
     def __init__(self, settings: ZooKeeperSettings) -> None:
         self._settings = settings
@@ -237,7 +237,7 @@ class ZooKeeperRetrieval:
 
 
 class ZooKeeperEntries(Entries):
-    """Changes hold only as long as ``lock`` is there, the node of this leader's session."""
+    """Entries in ZooKeeper. Changes succeed only while ``lock`` exists, the node of this leader's session."""
 
     excludes_others = False
 
@@ -299,7 +299,7 @@ class ZooKeeperEntries(Entries):
             raise _failure("say who leads", outcome)
 
     def _below(self, path: str) -> Iterator[str]:
-        """A node and what is below it, deepest first."""
+        """Yields a node and those below it, deepest first."""
         try:
             children = self._client.get_children_async(path).get(timeout=_ANSWER_S)
         except NoNodeError:
@@ -309,11 +309,11 @@ class ZooKeeperEntries(Entries):
         yield path
 
     def _make_parent(self, path: str) -> None:
-        """Not fenced: an empty node says nothing."""
+        """Creates the parent of a node, without a check of the lead: an empty node has no meaning."""
         self._client.ensure_path_async(path.rpartition("/")[0]).get(timeout=_ANSWER_S)
 
     def _change(self, add: Callable[[Any], None]) -> Exception | None:
-        """Returns why it did not happen, where that is not the lead's end. Raises ``Deposed``."""
+        """Changes nodes in a transaction. Returns the error when it failed for another reason than the end of the lead. Raises ``Deposed``."""
         change = self._client.transaction()
         change.check(self._lock, 0)
         add(change)
@@ -333,7 +333,7 @@ def _disconnect(client: KazooClient) -> None:
 
 @contextmanager
 def _answers(what: str) -> Iterator[None]:
-    """Whatever keeps an answer away: it may have been done."""
+    """Converts errors of ZooKeeper; after a missing answer, the request may have been executed."""
     try:
         yield
     except SessionExpiredError:

@@ -1,1 +1,1 @@
-"""Records: batches, their columns, their types made by name, and their texts."""
+"""Records: batches, columns, types, and texts of records."""

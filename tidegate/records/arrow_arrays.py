@@ -1,4 +1,4 @@
-"""Short columns of plain values without pandas, which ``pyarrow.array`` imports first: a second of silence when a small program begins.
+"""Builds short Arrow columns without pandas, which ``pyarrow.array`` imports first: that takes a second when a small program starts.
 
 Where pandas is loaded, for longer ones, and for other values than whole columns of ``int``, ``float``, ``str`` or ``bytes``, it is ``pyarrow.array``.
 """
@@ -15,11 +15,11 @@ import pyarrow as pa
 from tidegate.model.values import FieldValue
 
 SHORT_ROWS = 100
-"""Longer columns of text take several times as long as in Arrow: there the import is worth it."""
+"""The most rows of a column that is built here. Longer columns of text take several times as long as in Arrow, which is then worth the import."""
 
 
 def arrow_array(values: Sequence[FieldValue], kind: pa.DataType | None = None) -> pa.Array:
-    """Returns what ``pyarrow.array(values, kind)`` does. Raises what it raises."""
+    """Builds an Arrow array, with the result and the errors of ``pyarrow.array(values, kind)``."""
     if len(values) <= SHORT_ROWS and "pandas" not in sys.modules:
         found = _plain_column(values)
         if found is not None and kind in (None, found.type):
@@ -28,7 +28,8 @@ def arrow_array(values: Sequence[FieldValue], kind: pa.DataType | None = None) -
 
 
 def _plain_column(values: Sequence[FieldValue]) -> pa.Array | None:
-    """Returns ``None`` for what Arrow has to look at itself: nothing, nulls, mixed values, numbers of more than 64 bits, half characters."""
+    """Builds an Arrow array of ``int``, ``float``, ``str`` or ``bytes``; ``None`` for values that only Arrow handles: no values, nulls, mixed types,
+    numbers of more than 64 bits, lone surrogates."""
     kinds = set(map(type, values))
     if len(kinds) != 1:
         return None

@@ -1,4 +1,4 @@
-"""`ArrowTypeInfo`: the type of a columnar stream."""
+"""`ArrowTypeInfo`: the type information of a columnar stream."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidegate.records.type_information import TypeInformation
 
 
 class ArrowTypeInfo(TypeInformation):
-    """A columnar stream with this Arrow schema; its records are ``Row`` to functions of one record."""
+    """The type of a columnar stream with this Arrow schema. Functions that take one record get each row as a ``Row``."""
 
     def __init__(self, schema: pa.Schema) -> None:
         if len(set(schema.names)) != len(schema.names):

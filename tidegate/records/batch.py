@@ -1,4 +1,4 @@
-"""A batch: the only thing that moves through a chain. Rows of records, or columns of Arrow; both with timestamps.
+"""Batches of records, in which data moves between operators: Python records, or Arrow columns; both with timestamps.
 
 On the wire a batch is an Arrow record batch: the columns of the stream's type, then, if there are timestamps,
 a last column ``__timestamp`` (int64, ms since the epoch, nullable).
@@ -15,12 +15,12 @@ from tidegate.model.values import FieldValue
 TIMESTAMP_COLUMN = "__timestamp"
 
 MIN_TIMESTAMP = -(2**63)
-"""The timestamp of a record that has none (Flink: ``TimestampAssigner.NO_TIMESTAMP``)."""
+"""The timestamp of a record without one (Flink: ``TimestampAssigner.NO_TIMESTAMP``)."""
 
 
 @dataclass(slots=True)
 class RecordsBatch:
-    """``values`` are Python records. ``timestamps`` is ``None`` when no record has one, else as long as ``values``."""
+    """A batch of Python records. ``timestamps``: ``None`` when no record has one, else as many as ``values``."""
 
     values: list[FieldValue]
     timestamps: list[int | None] | None = None
@@ -36,7 +36,7 @@ class RecordsBatch:
 
 @dataclass(slots=True)
 class ArrowBatch:
-    """``data`` has the columns of the stream's type and no others. ``timestamps`` is int64, or ``None``."""
+    """A batch of Arrow columns. ``data``: exactly the columns of the stream's type. ``timestamps``: an int64 array, or ``None``."""
 
     data: pa.RecordBatch
     timestamps: pa.Array | None = None
@@ -54,7 +54,7 @@ Batch = RecordsBatch | ArrowBatch
 
 
 def to_wire(batch: ArrowBatch) -> pa.RecordBatch:
-    """The record batch that travels: with the timestamps as last column when there are any. No data is copied."""
+    """Converts a batch to the record batch that is sent: with the timestamps as last column when there are any. Copies no data."""
     if batch.timestamps is None:
         return batch.data
     schema = batch.data.schema.append(pa.field(TIMESTAMP_COLUMN, pa.int64()))
@@ -62,7 +62,7 @@ def to_wire(batch: ArrowBatch) -> pa.RecordBatch:
 
 
 def from_wire(data: pa.RecordBatch) -> ArrowBatch:
-    """Undoes ``to_wire``."""
+    """Converts a record batch that was received back to a batch; the inverse of ``to_wire``."""
     last = data.num_columns - 1
     if last < 0 or data.schema.field(last).name != TIMESTAMP_COLUMN:
         return ArrowBatch(data)

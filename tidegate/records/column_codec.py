@@ -1,4 +1,4 @@
-"""Columns that need no nesting: basic types, dates, instants and pickled objects, as pairs of encoder and decoder.
+"""Codecs of Arrow columns without nested types: basic types, dates, instants and pickled objects, as pairs of encoder and decoder.
 
 Law: a value that does not fit raises, and is never rounded or turned into another type in silence. Arrow alone is not
 strict enough for that: given the type, it cuts 1.5 to an integer, takes bytes for text and a datetime for a date.
@@ -30,7 +30,7 @@ Decoder = Callable[[pa.Array], list[FieldValue]]
 
 
 class Misfit(ValueError):
-    """A value that does not fit, and why."""
+    """The error of a value that does not fit the type of its column, with the reason."""
 
     def __init__(self, value: FieldValue, why: str) -> None:
         super().__init__(why)
@@ -38,7 +38,7 @@ class Misfit(ValueError):
 
 
 def attributes_of(value: FieldValue, names: Sequence[str]) -> list[FieldValue]:
-    """The fields of an object that is given as a row: its attributes of these names, others are left out. Raises ``Misfit``."""
+    """Returns the attributes of an object that is given as a row, by the names of its fields; other attributes are left out. Raises ``Misfit``."""
     if not _has_attributes(value):
         raise Misfit(value, f"it is a {type(value).__name__}, not a row of {names}")
     missing = [name for name in names if not hasattr(value, name)]
@@ -48,7 +48,7 @@ def attributes_of(value: FieldValue, names: Sequence[str]) -> list[FieldValue]:
 
 
 def dict_of(value: FieldValue) -> dict[FieldValue, FieldValue]:
-    """What is given as a map: a mapping, or an object with its attributes. Raises ``Misfit``."""
+    """Returns a value that is given as a map as a dict: a mapping, or the attributes of an object. Raises ``Misfit``."""
     if isinstance(value, Mapping):
         return dict(value)
     if not _has_attributes(value):
@@ -59,12 +59,12 @@ def dict_of(value: FieldValue) -> dict[FieldValue, FieldValue]:
 
 
 def _has_attributes(value: FieldValue) -> bool:
-    """Tells whether a value has attributes of its own: it is not a number, text, time or class."""
+    """Tells whether a value is an object with attributes: not a number, text, time or class."""
     return (hasattr(value, "__dict__") or is_dataclass(value)) and not isinstance(value, type)
 
 
 def leaf_codec(kind: pa.DataType) -> tuple[Encoder, Decoder]:
-    """Returns encoder and decoder of a column type that has no parts."""
+    """Returns the encoder and decoder of a column type that is not nested."""
     if pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _inferring_encoder(kind), _decode_plain
     if pa.types.is_date(kind):
@@ -80,8 +80,8 @@ def leaf_codec(kind: pa.DataType) -> tuple[Encoder, Decoder]:
 
 
 def _inferring_encoder(kind: pa.DataType) -> Encoder:
-    """Returns an encoder that lets Arrow infer the type first: given the type, Arrow would cut 1.5 to an integer and
-    take bytes for text."""
+    """Returns an encoder that lets Arrow infer the type before it casts: with the type given, Arrow would truncate 1.5 to an integer and take bytes for
+    text."""
     is_integer = pa.types.is_integer(kind)
 
     def encode_inferring(values: Sequence[FieldValue]) -> pa.Array:
@@ -107,7 +107,7 @@ def _inferring_encoder(kind: pa.DataType) -> Encoder:
 
 
 def _whole(value: FieldValue) -> int | None:
-    """As ``encode_inferring`` takes it. Raises ``Misfit`` for what is no whole number."""
+    """Converts a whole number of any type to ``int``. Raises ``Misfit`` for other values."""
     if value is None or (isinstance(value, (int, np.integer)) and not isinstance(value, bool)):
         return None if value is None else int(value)
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
@@ -128,7 +128,7 @@ def _encode_floats(kind: pa.DataType) -> Encoder:
 
 
 def _as_float(value: FieldValue) -> FieldValue:
-    """A large whole number as the float that it is. Raises ``Misfit`` where it is none."""
+    """Converts an integer beyond 64 bits to the float of equal value. Raises ``Misfit`` when there is none."""
     if type(value) is not int or -(2**63) <= value < 2**63:
         return value
     try:
@@ -175,7 +175,7 @@ def _decode_slowly(column: pa.Array) -> list[FieldValue]:
 
 
 def encode_instants(values: Sequence[FieldValue]) -> pa.Array:
-    """Encodes ``Instant`` values. Raises ``Misfit`` for other values, and for those that are finer than a microsecond."""
+    """Encodes ``Instant`` values. Raises ``Misfit`` for other values and for fractions of a microsecond."""
     micros: list[int | None] = []
     for value in values:
         if value is None:
@@ -204,12 +204,12 @@ def encode_big_integers(values: Sequence[FieldValue]) -> pa.Array:
 
 
 def decode_big_integers(column: pa.Array) -> list[FieldValue]:
-    """Decodes a column of decimals without fraction into ``int``."""
+    """Decodes a column of decimals without fraction into ``int`` values."""
     return [None if value is None else int(value) for value in column.to_pylist()]
 
 
 def decode_big_decimals(column: pa.Array) -> list[FieldValue]:
-    """Without the zeros that the column's scale put behind them: 3 comes back as 3, as from Flink, 1.50 as 1.5."""
+    """Decodes a column of decimals without the trailing zeros of the column's scale: 3 is decoded as 3, as in Flink, 1.50 as 1.5."""
     return [None if value is None else _shortest(value) for value in column.to_pylist()]
 
 
@@ -220,8 +220,8 @@ def _shortest(value: decimal.Decimal) -> decimal.Decimal:
 
 
 def pickle_value(value: FieldValue) -> bytes:
-    """Returns any object as bytes that every process of the job can read. Classes of the job's script are part of them, since
-    ``__main__`` is another module there. Raises ``NotSerializable`` naming the object."""
+    """Pickles any object for every process of the job. Classes of the job's script are part of the pickle, since ``__main__`` is another module there.
+    Raises ``NotSerializable`` naming the object."""
     try:
         content = pickle.dumps(value, protocol=5)
         if _SCRIPT not in content:  # a mere text of that kind only makes it slower
@@ -236,7 +236,7 @@ def pickle_value(value: FieldValue) -> bytes:
 
 
 def pickle_column(values: Sequence[FieldValue]) -> pa.Array:
-    """Encodes any objects by pickling each."""
+    """Encodes objects of any class as a column of pickles."""
     return arrow_array([pickle_value(value) for value in values], pa.binary())
 
 

@@ -1,17 +1,17 @@
-"""Which Arrow types hold every value of another one, exactly; and the cast. ``schema_evolution`` walks nested types."""
+"""Decides which Arrow types hold every value of another type exactly, and casts columns to them. ``schema_evolution`` handles nested types."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
 _MANTISSA = {16: 11, 32: 24, 64: 53}
-"""Bits of a float within which every integer has a value of its own."""
+"""The bits of an integer that a float of each width represents exactly."""
 _UNITS = ("s", "ms", "us")
-"""From coarse to fine. Nanoseconds end in the year 2262, so nothing is widened to them."""
+"""Units of timestamps, from coarse to fine. Nanoseconds are absent, since they end in the year 2262."""
 
 
 def is_widening(old: pa.DataType, new: pa.DataType) -> bool:
-    """Tells whether each value of ``old`` is exactly one of ``new``. Equal types are none."""
+    """Tells whether ``new`` represents each value of ``old`` exactly. False for equal types."""
     if pa.types.is_integer(old) and pa.types.is_integer(new):
         return _integer_fits(old, new)
     if pa.types.is_integer(old) and pa.types.is_floating(new):
@@ -30,7 +30,7 @@ def is_widening(old: pa.DataType, new: pa.DataType) -> bool:
 
 
 def widened(column: pa.Array, new: pa.DataType) -> pa.Array:
-    """Returns the column as ``new``; ``is_widening`` has said that it fits."""
+    """Casts a column to a wider type, which ``is_widening`` has approved."""
     return column.cast(new)
 
 
@@ -41,5 +41,5 @@ def _integer_fits(old: pa.DataType, new: pa.DataType) -> bool:
 
 
 def _digits(kind: pa.DataType) -> int:
-    """Bits besides the sign."""
+    """Returns the bits of an integer type without the sign."""
     return int(kind.bit_width) - int(pa.types.is_signed_integer(kind))

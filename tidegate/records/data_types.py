@@ -1,4 +1,4 @@
-"""`DataTypes`: types of the columns of tables and files (PyFlink: ``pyflink.table.types``), each with the stream's type for it.
+"""`DataTypes`: types of the columns of tables and files (PyFlink: ``pyflink.table.types``), each with the matching type of a stream.
 
     row_type = DataTypes.ROW([DataTypes.FIELD("id", DataTypes.BIGINT()), DataTypes.FIELD("price", DataTypes.DECIMAL(10, 2))])
 
@@ -29,7 +29,7 @@ _DAYS = ("DAY", "HOUR", "MINUTE", "SECOND")
 
 @dataclass(frozen=True)
 class DataType:
-    """``type_info`` is the type of a stream's values, ``arrow`` what a file holds, ``text`` Flink's name for it."""
+    """The type of a column. ``type_info``: the type of a stream's values; ``arrow``: the type in files; ``text``: Flink's name for it."""
 
     text: str
     type_info: TypeInformation
@@ -41,11 +41,11 @@ class DataType:
         return replace(self, is_nullable=True)
 
     def not_null(self) -> DataType:
-        """Said of a column; a null in it fails when the file is written."""
+        """Returns the same type for a column without nulls; a null in it fails when the file is written."""
         return replace(self, is_nullable=False)
 
     def bridged_to(self, conversion_cls: str) -> DataType:
-        """Accepted: it names the class of Java for the values, and there is none here."""
+        """Returns the type unchanged: ``conversion_cls`` names a Java class, and there is no JVM."""
         return self
 
     def decimals(self) -> tuple[int, int] | None:
@@ -59,7 +59,7 @@ class DataType:
 
 @dataclass(frozen=True)
 class RowField:
-    """A named column. ``description`` is for people."""
+    """A named field of a row type. ``description``: a comment for readers."""
 
     name: str
     data_type: DataType
@@ -113,11 +113,11 @@ class IntervalResolution:
 
 
 class DataTypes:
-    """The types by name. Raises ``InvalidJob`` for digits or lengths that no column has."""
+    """Creates the data types by name. Raises ``InvalidJob`` for an invalid precision, scale or length."""
 
     @staticmethod
     def BOOLEAN(nullable: bool = True) -> DataType:
-        """Declares true or false."""
+        """Declares booleans."""
         return DataType("BOOLEAN", Types.BOOLEAN(), pa.bool_(), nullable)
 
     @staticmethod
@@ -152,7 +152,7 @@ class DataTypes:
 
     @staticmethod
     def DECIMAL(precision: int, scale: int, nullable: bool = True) -> DataType:
-        """``precision`` digits, ``scale`` of them behind the point."""
+        """Declares decimal numbers of ``precision`` digits, ``scale`` of them after the decimal point."""
         if not 1 <= precision <= _MAX_DIGITS or not 0 <= scale <= precision:
             raise InvalidJob(
                 f"DECIMAL({precision}, {scale}): precision is 1 to {_MAX_DIGITS}, scale is 0 to the precision"
@@ -196,19 +196,19 @@ class DataTypes:
 
     @staticmethod
     def TIME(precision: int = 0, nullable: bool = True) -> DataType:
-        """Declares a time of day; ``precision`` digits of the second."""
+        """Declares times of day with ``precision`` digits of a second's fraction."""
         return DataType(f"TIME({precision})", Types.SQL_TIME(), _time_of_day(precision), nullable)
 
     @staticmethod
     def TIMESTAMP(precision: int = 6, nullable: bool = True) -> DataType:
-        """Without a zone."""
+        """Declares timestamps without a time zone, with ``precision`` digits of a second's fraction."""
         return DataType(
             f"TIMESTAMP({precision})", Types.SQL_TIMESTAMP(), pa.timestamp(_unit("TIMESTAMP", precision)), nullable
         )
 
     @staticmethod
     def TIMESTAMP_LTZ(precision: int = 6, nullable: bool = True) -> DataType:
-        """Declares a point in time, which files hold in UTC."""
+        """Declares points in time, which files hold in UTC, with ``precision`` digits of a second's fraction."""
         unit = _unit("TIMESTAMP_LTZ", precision)
         return DataType(f"TIMESTAMP_LTZ({precision})", Types.INSTANT(), pa.timestamp(unit, tz="UTC"), nullable)
 
@@ -239,7 +239,7 @@ class DataTypes:
 
     @staticmethod
     def MULTISET(element_type: DataType, nullable: bool = True) -> DataType:
-        """Declares elements of one type, each with the number of times that it is there: a map."""
+        """Declares multisets: maps from each element to how many times it occurs."""
         made = DataTypes.MAP(element_type, DataTypes.INT(False), nullable)
         return replace(made, text=f"MULTISET<{element_type}>")
 
@@ -250,37 +250,37 @@ class DataTypes:
 
     @staticmethod
     def SECOND(precision: int = 6) -> IntervalResolution:
-        """A unit of ``INTERVAL``, with ``precision`` digits behind the point."""
+        """Returns the unit SECOND of ``INTERVAL``, with ``precision`` digits of a second's fraction."""
         return IntervalResolution("SECOND", precision)
 
     @staticmethod
     def MINUTE() -> IntervalResolution:
-        """A unit of ``INTERVAL``."""
+        """Returns the unit MINUTE of ``INTERVAL``."""
         return IntervalResolution("MINUTE")
 
     @staticmethod
     def HOUR() -> IntervalResolution:
-        """A unit of ``INTERVAL``."""
+        """Returns the unit HOUR of ``INTERVAL``."""
         return IntervalResolution("HOUR")
 
     @staticmethod
     def DAY(precision: int = 2) -> IntervalResolution:
-        """A unit of ``INTERVAL``, of ``precision`` digits."""
+        """Returns the unit DAY of ``INTERVAL``, with ``precision`` digits."""
         return IntervalResolution("DAY", precision)
 
     @staticmethod
     def MONTH() -> IntervalResolution:
-        """A unit of ``INTERVAL``."""
+        """Returns the unit MONTH of ``INTERVAL``."""
         return IntervalResolution("MONTH")
 
     @staticmethod
     def YEAR(precision: int = 2) -> IntervalResolution:
-        """A unit of ``INTERVAL``, of ``precision`` digits."""
+        """Returns the unit YEAR of ``INTERVAL``, with ``precision`` digits."""
         return IntervalResolution("YEAR", precision)
 
     @staticmethod
     def INTERVAL(upper_resolution: IntervalResolution, lower_resolution: IntervalResolution | None = None) -> DataType:
-        """Declares spans of time, of months or of parts of days. Raises ``InvalidJob`` for units that do not go together."""
+        """Declares lengths of time, in months or in parts of days. Raises ``InvalidJob`` for units that do not go together."""
         units = _MONTHS if upper_resolution.unit in _MONTHS else _DAYS
         text = str(upper_resolution)
         if lower_resolution is not None:
@@ -299,7 +299,7 @@ class DataTypes:
 
     @staticmethod
     def ROW(row_fields: Sequence[RowField], nullable: bool = True) -> RowType:
-        """Raises ``InvalidJob`` without a field, or when names repeat."""
+        """Declares rows with these fields. Raises ``InvalidJob`` without a field, or when names repeat."""
         fields = tuple(row_fields)
         info = RowTypeInfo([f.data_type.type_info for f in fields], [f.name for f in fields])
         text = f"ROW<{', '.join(f'`{f.name}` {f.data_type}' for f in fields)}>"

@@ -1,5 +1,4 @@
-"""Values of a program as Flink takes them where their type is declared (``from_collection``): what is not of the type, but becomes a
-value of it there, becomes the same here, also within rows, tuples, maps, lists and arrays.
+"""Converts a program's values to their declared type as Flink does (``from_collection``), also within rows, tuples, maps, lists and arrays.
 
     STRING      ◀─ bool, int, float, Decimal   as Java writes them: ``true``, ``1``, ``1.0E10``, ``1.50``
     SQL_DATE    ◀─ datetime                    its date
@@ -42,7 +41,7 @@ _Turn = Callable[[FieldValue], FieldValue]
 
 
 def as_declared(type_info: TypeInformation, values: Sequence[Record]) -> Sequence[Record]:
-    """Returns the values as those of the type, where Flink does; the same objects where nothing is to be done."""
+    """Converts the values that Flink converts to the declared type; returns the same objects where nothing changes."""
     fit, turn = looks_fit(type_info), _turn_of(type_info)
     if turn is None or (fit is not None and fit(values)):
         return values
@@ -51,7 +50,7 @@ def as_declared(type_info: TypeInformation, values: Sequence[Record]) -> Sequenc
 
 @lru_cache(maxsize=512)
 def _turn_of(type_info: TypeInformation) -> _Turn | None:
-    """``None``: no value of another kind becomes one of this type."""
+    """Returns the conversion of values to a type; ``None`` when no other value converts to it."""
     if isinstance(type_info, BasicTypeInfo):
         return _text if type_info.basic_type is BasicType.STRING else None
     if isinstance(type_info, SqlTimeTypeInfo):

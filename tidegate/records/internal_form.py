@@ -1,4 +1,4 @@
-"""PyFlink's internal form of values, for Python code that calls ``to_internal_type`` and ``from_internal_type`` itself.
+"""PyFlink's internal form of values, for Python code that calls ``to_internal_type`` and ``from_internal_type`` directly.
 
 | type                      | internal form                                       |
 |---------------------------|-----------------------------------------------------|
@@ -27,7 +27,8 @@ _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 
 
 def to_internal(kind: Any, value: FieldValue) -> FieldValue:
-    """``kind`` is a TypeInformation. Raises ``ValueError`` for a value that is no row or tuple where one is wanted."""
+    """Converts a value to PyFlink's internal form. ``kind``: its TypeInformation. Raises ``ValueError`` for a value that is not a row or tuple where
+    the type is one."""
     if value is None or not kind.need_conversion():
         return value
     match kind.__class__.__name__:

@@ -1,5 +1,5 @@
-"""Floating point numbers as Java writes them (``Double.toString``, ``Float.toString``), which is how Flink prints and stores them:
-``1.0``, ``1.0E10``, ``1.0E-4``, ``NaN``, ``-Infinity``; the fewest digits that tell the number apart."""
+"""Formats floating point numbers as Java does (``Double.toString``, ``Float.toString``), and so as Flink prints and stores them: ``1.0``, ``1.0E10``,
+``1.0E-4``, ``NaN``, ``-Infinity``; with the fewest digits that distinguish the number."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import numpy as np
 from tidegate.model.values import FieldValue
 
 _PLAIN_FROM = 1e-3
-"""Java's `Double.toString` writes smaller magnitudes with an exponent."""
+"""The magnitude below which Java's `Double.toString` writes an exponent."""
 _PLAIN_TO = 1e7
-"""It writes magnitudes from here on with one, too."""
+"""The magnitude from which on Java's `Double.toString` writes an exponent."""
 
 
 def double_text(value: float) -> str:
-    """Renders a number of 64 bits as Java does."""
+    """Formats a double as Java does."""
     return repr(value) if _PLAIN_FROM <= abs(value) < _PLAIN_TO else _unusual(value, repr(value), float)
 
 
 def float_text(value: float) -> str:
-    """Renders a number of 32 bits as Java does: ``1.1`` and not ``1.100000023841858``."""
+    """Formats a 32-bit float as Java does: ``1.1`` and not ``1.100000023841858``."""
     text = str(np.float32(value))
     return text if _PLAIN_FROM <= abs(value) < _PLAIN_TO else _unusual(value, text, np.float32)
 

@@ -1,4 +1,4 @@
-"""The hash of a key that a function made: the table of ``tidegate.columnar.keys.hashing``, with the types that are no values of columns.
+"""Hashes keys that key selectors return, as ``tidegate.columnar.keys.hashing`` hashes columns, and also keys of types that columns do not have.
 
 Laws: equal to what ``hash_columns`` gives for the same value, bit for bit; keys of one canonical form
 (``tidegate.records.canonical.forms``) have one hash. Checkpoints hold key groups, so no hash may change.
@@ -21,12 +21,12 @@ from tidegate.records.time import Instant
 
 
 def hash_key(key: Key) -> int:
-    """Hash of one key, -2**31 to 2**31 - 1. Raises ``NotSerializable`` for a key that has no value of its own."""
+    """Hashes one key, to -2**31 to 2**31 - 1. Raises ``NotSerializable`` for a key that cannot be pickled by value."""
     return _KEYS.of(key)
 
 
 def hash_keys(keys: Sequence[Key]) -> Hashes:
-    """Hash of each Python key. Keys of one common type are hashed as a column."""
+    """Hashes each Python key into an int32 array. Keys of one common type are hashed as a column."""
     return _hash_list(keys).view(np.int32)
 
 
@@ -48,7 +48,7 @@ def _hash_list(keys: Sequence[Key]) -> Unsigned:
 
 
 def _hash_instant(key: Instant) -> int:
-    """As the value of its column, so that a key is the same before and behind an exchange."""
+    """Hashes an ``Instant`` like the value of its column, so that its hash is the same before and after an exchange."""
     return hash_timedelta(dt.timedelta(seconds=key.seconds, microseconds=key.nanos // 1000))
 
 

@@ -1,4 +1,4 @@
-"""Programs and values as pickles.
+"""Pickles and unpickles programs and values.
 
 `dumps`: cloudpickle, with the file of each function that travels by value, which the lines of tracebacks are found by. cloudpickle 3.1.3 writes
 ``<dynamic-code>`` in the place of that file. `loads`: pickle, which finds modules of tidegate under the paths that earlier versions had them at.
@@ -24,13 +24,13 @@ from tidegate.model.errors import Misuse
 __all__ = ["dumps", "foreign_pickles", "loads"]
 
 _PROTOCOL = 5
-"""Pickle's protocol of Python 3.8 and later."""
+"""The pickle protocol, that of Python 3.8 and later."""
 _MOVED = {
     "tidegate.common.records": "tidegate.records",
     "tidegate.common.canonical": "tidegate.records.canonical",
     "tidegate.connectors.operator_options": "tidegate.operator_options",
 }
-"""Modules and packages that programs in job stores and values in checkpoints name, and where they are now."""
+"""The current paths of modules and packages that were renamed, by the paths in stored programs and checkpoints."""
 
 _HARMLESS = {
     "builtins": ("bytearray", "complex", "frozenset", "range", "set", "slice"),
@@ -38,15 +38,15 @@ _HARMLESS = {
     "decimal": ("Decimal",),
     "uuid": ("UUID",),
 }
-"""Classes of values whose constructors do nothing but make one."""
+"""Classes of values whose constructors have no side effects."""
 _refusal: ContextVar[str] = ContextVar("refusal", default="")
-"""How to trust what is read; empty where it is trusted."""
+"""The advice on how to trust the pickles that are read; empty where they are trusted."""
 
 
 @contextmanager
 def foreign_pickles(how_to_trust: str, *, trusted: bool) -> Iterator[None]:
-    """What `loads` reads meanwhile was written by others. Unless it is ``trusted``, a pickle that names a class or function raises ``Misuse``, which says
-    ``how_to_trust`` it, and nothing of it is imported or called."""
+    """Makes `loads` treat pickles as written by others within the block. Unless ``trusted``, a pickle that names a class or function raises ``Misuse``,
+    with the advice ``how_to_trust``, and nothing of it is imported or called."""
     token = _refusal.set("" if trusted else how_to_trust)
     try:
         yield
@@ -55,16 +55,16 @@ def foreign_pickles(how_to_trust: str, *, trusted: bool) -> Iterator[None]:
 
 
 def dumps(value: object) -> bytes:
-    """Returns any object as bytes: functions and classes of the job's script, and lambdas, are part of them. Raises what an object
-    that cannot be pickled raises."""
+    """Pickles any object: functions and classes of the job's script, and lambdas, are part of the pickle. Raises the pickler's error for an object that
+    cannot be pickled."""
     with io.BytesIO() as file:
         _Pickler(file, _PROTOCOL).dump(value)
         return file.getvalue()
 
 
 def loads(content: bytes) -> Any:
-    """Returns the object of a pickle that this version or an earlier one wrote. Raises what reading it raises: ``ModuleNotFoundError`` naming a module that
-    cannot be imported, ``pickle.UnpicklingError``; within `foreign_pickles` ``Misuse``."""
+    """Unpickles an object that this version or an earlier one wrote. Raises the unpickler's errors: ``ModuleNotFoundError`` naming a module that cannot
+    be imported, ``pickle.UnpicklingError``; within `foreign_pickles` ``Misuse``."""
     if _refusal.get():
         return _HarmlessUnpickler(io.BytesIO(content)).load()
     try:
@@ -100,7 +100,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _code(code: CodeType) -> tuple[type[CodeType], tuple[object, ...]]:
-    """The constructor's arguments, as Python 3.11 and later have them."""
+    """Reduces a code object to the arguments of its constructor in Python 3.11 and later."""
     arguments = (
         code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_nlocals, code.co_stacksize, code.co_flags,
         code.co_code, code.co_consts, code.co_names, code.co_varnames, code.co_filename, code.co_name, code.co_qualname,

@@ -1,5 +1,4 @@
-"""Checks quickly, without building columns, whether records fit their type: for records that go from one function
-to the next as they are.
+"""Checks fast, without building columns, whether records fit their type: for records that are passed unchanged between chained functions.
 
     values ─▶ looks_fit? ─ yes ─▶ on
                  └──────── perhaps not ─▶ ``record_codec.encode``, which is the judge and names field and value
@@ -36,7 +35,7 @@ LooksFit = Callable[[Sequence[FieldValue]], bool]
 
 _NONE = type(None)
 _ARRAY_CODES = {BasicType.BYTE: "b", BasicType.SHORT: "h", BasicType.INT: "i", BasicType.LONG: "q"}
-"""Type codes of ``array.array``, which refuses values that are out of range."""
+"""Type codes of ``array.array``, which refuses values out of range."""
 _EXACT_IN_DOUBLE = 2**53
 _CLASSES: dict[BasicType, type] = {
     BasicType.STRING: str,
@@ -47,13 +46,13 @@ _CLASSES: dict[BasicType, type] = {
 _BIG: dict[BasicType, type] = {BasicType.BIG_INT: int, BasicType.BIG_DEC: decimal.Decimal}
 _BIG_BOUND = 10**18
 _BIG_DIGITS = 18
-"""The size of a big number, and its digits behind the point, up to which it is accepted without a closer check."""
+"""The most digits of a big number, and of its fraction, that are accepted without a closer check."""
 _TIMES: dict[str, type] = {"Date": datetime.date, "Time": datetime.time, "Timestamp": datetime.datetime}
 
 
 @lru_cache(maxsize=512)
 def looks_fit(type_info: TypeInformation) -> LooksFit | None:
-    """Returns the check of a type; ``None`` for one that takes everything, or that only ``encode`` can judge."""
+    """Returns the fast check of a type; ``None`` for a type that accepts every value, or that only ``encode`` can check."""
     if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
         return _rows(type_info)
     if isinstance(type_info, MapTypeInfo):
@@ -122,7 +121,7 @@ def _big_numbers(kind: type[FieldValue]) -> LooksFit:
 
 
 def _times(kind: type) -> LooksFit:
-    """Without a zone; a date that is a datetime too is none."""
+    """Returns the check of dates or times without a zone; a ``datetime`` is not a date."""
     return lambda values: all(
         value is None or (value.__class__ is kind and getattr(value, "tzinfo", None) is None) for value in values
     )

@@ -1,4 +1,4 @@
-"""Records to Arrow and back: lists of Python values on one side, record batches of a type's ``arrow_schema()`` on the other.
+"""Converts records to Arrow and back: from lists of Python values to record batches of a type's ``arrow_schema()``.
 
 Laws: ``decode(t, encode(t, values)) == values`` for every value that fits its type; one that does not fit raises
 ``SchemaMismatch`` with operator, field and value, and is never rounded, cut or turned into something else in silence.
@@ -57,23 +57,23 @@ from tidegate.records.type_information import (
 
 _NONE, _is_there = type(None), partial(is_not, None)
 _KINDS = list(RowKind)
-"""By their values."""
+"""The row kinds by their values."""
 _KIND_OF, _NAMES_OF, _VALUES_OF = attrgetter("_row_kind"), attrgetter("_fields"), attrgetter("_values")
 
 
 def encode(type_info: TypeInformation, values: Sequence[Record], operator: str = "") -> pa.RecordBatch:
-    """Returns the records as columns of ``type_info.arrow_schema()``. Raises ``SchemaMismatch``, ``NotSerializable``."""
+    """Encodes records as columns of ``type_info.arrow_schema()``. Raises ``SchemaMismatch``, ``NotSerializable``."""
     return codec_of(type_info).encode(values, operator)
 
 
 def decode(type_info: TypeInformation, data: pa.RecordBatch, operator: str = "") -> list[Record]:
-    """Returns the records of a batch with the columns of ``type_info``. Raises ``SchemaMismatch`` when it has others."""
+    """Decodes a batch with the columns of ``type_info`` into records. Raises ``SchemaMismatch`` when its columns are others."""
     return codec_of(type_info).decode(data, operator)
 
 
 def records_of(batch: Batch, type_info: TypeInformation) -> list[Record]:
-    """Returns the records of a batch as their type makes them, in whatever form they were given: a tuple or an object
-    given as a row is a ``Row``, 1 given as a DOUBLE is 1.0. Raises ``SchemaMismatch``."""
+    """Returns the records of a batch in the form of their type: a tuple or object given as a row becomes a ``Row``, 1 given as a DOUBLE 1.0. Raises
+    ``SchemaMismatch``."""
     if isinstance(batch, ArrowBatch):
         return decode(type_info, batch.data)
     return (
@@ -84,8 +84,7 @@ def records_of(batch: Batch, type_info: TypeInformation) -> list[Record]:
 
 
 def encode_column(type_info: TypeInformation, values: Sequence[FieldValue], where: str) -> pa.Array:
-    """Values as one column of ``type_info.arrow_type()``: rows and tuples become structs. ``where`` begins the message
-    of the ``SchemaMismatch``."""
+    """Encodes values as one column of ``type_info.arrow_type()``: rows and tuples become structs. ``where`` begins the message of the ``SchemaMismatch``."""
     encoder, _ = column_codec_of(type_info)
     try:
         return encoder(values)
@@ -96,7 +95,7 @@ def encode_column(type_info: TypeInformation, values: Sequence[FieldValue], wher
 
 
 def decode_column(type_info: TypeInformation, column: pa.Array) -> list[FieldValue]:
-    """Undoes ``encode_column``."""
+    """Decodes a column into values; the inverse of ``encode_column``."""
     return column_codec_of(type_info)[1](column)
 
 
@@ -106,7 +105,7 @@ def column_codec_of(type_info: TypeInformation) -> tuple[Encoder, Decoder]:
 
 
 class RecordCodec:
-    """Encoder and decoder of one type, compiled once."""
+    """The encoder and decoder of one type, compiled once."""
 
     def __init__(self, type_info: TypeInformation) -> None:
         self.type_info = type_info
@@ -123,8 +122,7 @@ class RecordCodec:
             self._with_kinds = with_kinds(self.schema)
 
     def encode(self, values: Sequence[Record], operator: str = "") -> pa.RecordBatch:
-        """Encodes records as a record batch. Raises ``SchemaMismatch`` that names the operator and the value that does
-        not fit."""
+        """Encodes records as a record batch. Raises ``SchemaMismatch`` that names the operator and the value that does not fit."""
         has_changes = False
         try:
             if self._is_single:
@@ -228,7 +226,8 @@ def _describe(schema: pa.Schema) -> str:
 def _transpose(
     values: Sequence[Record], names: list[str], type_info: TypeInformation, takes_changes: bool = False
 ) -> tuple[list[Sequence[FieldValue]], bool]:
-    """Columns of records, and whether there are rows that are no inserts, which only a stream ``takes``. A ``None`` record is not allowed here."""
+    """Transposes records into columns; returns them and whether some rows are not inserts, which are refused unless ``takes_changes``. No record may be
+    ``None``."""
     width = len(names)
     by_name = isinstance(type_info, ArrowTypeInfo) or (isinstance(type_info, RowTypeInfo) and type_info.is_named)
     has_changes = False
@@ -255,7 +254,7 @@ def _transpose(
 def _plain_parts(
     values: Sequence[Record], names: list[str], by_name: bool, classes: set[type]
 ) -> Sequence[Sequence[FieldValue]] | None:
-    """The fields of each record when all are of one simple form, which is the usual case; else ``None``."""
+    """Returns the fields of each record when all records have the same simple form, the usual case; else ``None``."""
     if classes == {tuple}:
         return values
     if classes != {Row}:
@@ -301,7 +300,7 @@ def _records(type_info: TypeInformation, names: list[str], columns: list[list[Fi
 
 
 def _struct_codec(type_info: TypeInformation) -> tuple[Encoder, Decoder]:
-    """Rows and tuples inside a column; here ``None`` is a null."""
+    """Returns the encoder and decoder of rows and tuples inside a column, where ``None`` is a null."""
     schema = type_info.arrow_schema()
     fields = _field_codecs(type_info)
     empty = [None] * len(schema)
@@ -329,7 +328,7 @@ def _struct_codec(type_info: TypeInformation) -> tuple[Encoder, Decoder]:
 
 
 def _offsets(values: Sequence[FieldValue], usual: type, allowed: Callable[[FieldValue], bool], what: str) -> pa.Array:
-    """Where each value's elements begin; a null value is a null offset, as Arrow wants it. ``usual``: of all values, most often."""
+    """Returns the Arrow offsets of list values; a null value has a null offset. ``usual``: the class of most values, checked first."""
     if set(map(type, values)) == {usual}:
         ends = np.zeros(len(values) + 1, np.int64)
         np.cumsum(np.fromiter(map(len, values), np.int64, len(values)), out=ends[1:])
@@ -396,7 +395,7 @@ def _map_codec(type_info: MapTypeInfo) -> tuple[Encoder, Decoder]:
 
 
 def decode_maps(type_info: MapTypeInfo, column: pa.Array) -> list[list[tuple[FieldValue, FieldValue]]]:
-    """The entries of each map, also those whose keys are equal in Python. No map may be null."""
+    """Decodes maps as lists of entries, so that keys which are equal in Python stay apart. No map may be null."""
     decode_key, decode_value = _column_codec(type_info.key_type)[1], _column_codec(type_info.value_type)[1]
     return _map_pairs(column, decode_key, decode_value)
 
@@ -453,7 +452,7 @@ def _column_codec(type_info: TypeInformation) -> tuple[Encoder, Decoder]:
 
 
 def _arrow_codec(kind: pa.DataType) -> tuple[Encoder, Decoder]:
-    """Columns that are known by their Arrow type only; nested ones hold dicts and lists."""
+    """Returns the encoder and decoder of a column that is declared by its Arrow type only; nested types hold dicts and lists."""
     if pa.types.is_nested(kind):
 
         def encode_nested(values: Sequence[FieldValue]) -> pa.Array:

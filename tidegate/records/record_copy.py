@@ -1,4 +1,4 @@
-"""Copies of records: what a function emits, or is given, is not changed by what another one does to its objects.
+"""Copies records between chained functions, so that one function cannot change the objects of another.
 
     record of an immutable class ─▶ handed on as it is      (one look at its class; ``shared``)
     another ─▶ ``copy``: of flat tuples, rows, lists and dicts at once, else deep, with what it has twice still the same object
@@ -60,18 +60,16 @@ _ALSO_IMMUTABLE: tuple[type, ...] = (
     types.FunctionType, types.BuiltinFunctionType, types.ModuleType,
     pa.Scalar, pa.Array, pa.ChunkedArray, pa.RecordBatch, pa.Table, pa.DataType, pa.Field, pa.Schema,
 )  # fmt: skip
-"""With their subclasses."""
+"""Further immutable classes, with their subclasses."""
 _known: set[type] = set(_IMMUTABLE)
-"""Classes whose objects are immutable: those above, and those that were met."""
+"""Classes whose objects are known as immutable: those above, and those found at run time."""
 _looked_at: dict[type, Callable[[FieldValue], Iterable[FieldValue]] | None] = {}
-"""Classes whose objects are immutable when what they hold is, and how to get at that; ``None``: objects that can be
-changed themselves."""
+"""How to list the parts of objects that are immutable when their parts are, by class; ``None``: objects that can be changed themselves."""
 
 
 class RecordCopy:
-    """How the records of one stream are kept apart. In a loop over records::
-
-    record if record.__class__ in copies.shared else copies.copy(record)
+    """Copies the records of one stream where it is necessary. In a loop over records:
+    ``record if record.__class__ in copies.shared else copies.copy(record)``.
     """
 
     __slots__ = ("_is_plain", "copy", "keeps_apart", "shared")
@@ -84,30 +82,31 @@ class RecordCopy:
         is_plain: bool = False,
         keeps_apart: bool = True,
     ) -> None:
-        """``is_plain``: the declared type has only fields of immutable values."""
+        """``shared``: classes of records that are not copied. ``is_plain``: the declared type has only fields of immutable values. ``keeps_apart``:
+        false when ``copy`` returns its argument."""
         self._is_plain = is_plain
         self.keeps_apart = keeps_apart
-        """``False``: ``copy`` gives back what it is given."""
+        """Whether ``copy`` copies; false: it returns its argument."""
         self.shared = shared
-        """Classes of records that are handed on as they are."""
+        """Classes of records that are not copied."""
         self.copy = copy
         """Returns a copy of a record; the record itself when it is immutable. Raises ``NotSerializable`` for what cannot be copied."""
 
     def unless_same(self, made: Record, found: Record) -> Record:
-        """Returns what to keep of what a function made in place of ``found``: a copy, unless it is the same object, or an immutable one."""
+        """Returns a copy of what a function returned in place of ``found``, or the object itself when it is the same object or immutable."""
         return made if made is found or made.__class__ in self.shared else self.copy(made)
 
     def batch(self, batch: RecordsBatch) -> RecordsBatch:
-        """Returns the batch with records of its own; the batch itself when its records are immutable."""
+        """Returns a batch with copied records; the batch itself when its records are immutable."""
         values = self.all(batch.values)
         return batch if values is batch.values else RecordsBatch(values, batch.timestamps)
 
     def tells(self, values: Sequence[Record]) -> bool:
-        """Whether the type and these records, the first of a batch, tell that no record of the batch needs a copy."""
+        """Tells whether the type and these first records of a batch prove that no record of the batch needs a copy."""
         return self._is_plain and self.shared.issuperset(map(type, values))
 
     def are_shared(self, values: Sequence[Record]) -> bool:
-        """Whether none of the records needs a copy. ``False``: perhaps not."""
+        """Tells whether none of the records needs a copy. False when that is unknown."""
         kinds = set(map(type, values)) - self.shared
         if kinds == {tuple}:
             tuples = [value for value in values if value.__class__ is tuple]
@@ -129,8 +128,8 @@ def value_copy(value: FieldValue, where: str = "a value") -> FieldValue:
 
 
 def record_copy(type_info: TypeInformation | None, where: str, *, reuses_objects: bool = False) -> RecordCopy:
-    """Returns how records of a type are kept apart; ``None``: records of any type. ``where`` begins the message of what cannot be
-    copied. ``reuses_objects``: they are not kept apart (Flink: ``pipeline.object-reuse``)."""
+    """Creates the copier of a type's records; ``None``: of any type. ``where`` begins the error message for objects that cannot be copied.
+    ``reuses_objects``: records are not copied (Flink: ``pipeline.object-reuse``)."""
     if reuses_objects:
         return RecordCopy(_IMMUTABLE | {tuple}, _as_it_is, is_plain=True, keeps_apart=False)
     if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
@@ -146,7 +145,7 @@ def record_copy(type_info: TypeInformation | None, where: str, *, reuses_objects
 
 
 def reuses_objects(configuration: Mapping[str, str]) -> bool:
-    """Returns ``pipeline.object-reuse`` of a job's configuration."""
+    """Returns the option ``pipeline.object-reuse`` of a job's configuration."""
     option = PipelineOptions.OBJECT_REUSE
     return option.key in configuration and Configuration.from_strings({option.key: configuration[option.key]}).get(
         option
@@ -182,7 +181,7 @@ def _copied(where: str, value: FieldValue) -> FieldValue:
 
 
 def _are_known(values: Iterable[FieldValue]) -> bool:
-    """A loop, since values are few: it is done before ``issuperset(map(type, values))`` has begun."""
+    """Tells whether all values are of immutable classes. A loop is faster than ``issuperset(map(type, values))`` for few values."""
     for value in values:  # noqa: SIM110
         if value.__class__ not in _known:
             return False
@@ -190,7 +189,7 @@ def _are_known(values: Iterable[FieldValue]) -> bool:
 
 
 def _is_plain(type_info: TypeInformation | None) -> bool:
-    """Whether the values of a field of this type are immutable."""
+    """Tells whether a field of this type holds immutable values only."""
     return isinstance(type_info, (BasicTypeInfo, SqlTimeTypeInfo))
 
 
@@ -228,8 +227,8 @@ def _is_immutable(value: FieldValue) -> bool:
 
 
 def _parts_of(kind: type) -> Callable[[FieldValue], Iterable[FieldValue]] | None:
-    """How to get at what objects of a class hold; ``None`` for a class whose objects can be changed. Notes the class as known when its
-    annotations say that what its objects hold is immutable."""
+    """Returns how to list the parts of a class's objects; ``None`` for a class whose objects can be changed. Registers the class as immutable when its
+    fields are annotated with immutable types."""
     if "__dataclass_params__" in vars(kind) and kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
         names = [field.name for field in dataclasses.fields(kind)]
         if _are_annotated(kind, names):
@@ -243,7 +242,7 @@ def _parts_of(kind: type) -> Callable[[FieldValue], Iterable[FieldValue]] | None
 
 
 def _are_annotated(kind: type, names: Sequence[str]) -> bool:
-    """Whether all of these fields are annotated with immutable types."""
+    """Tells whether all of these fields are annotated with immutable types."""
     try:
         hints = typing.get_type_hints(kind)
     except Exception:  # noqa: BLE001  annotations are the user's, and may name what is not there
@@ -258,7 +257,7 @@ def _is_known_hint(hint: object) -> bool:
 
 
 def _deep(value: FieldValue, memo: dict[int, FieldValue]) -> FieldValue:
-    """``copy.deepcopy``, with fewer steps for rows, lists and dicts. ``memo`` as there."""
+    """Copies deeply like ``copy.deepcopy``, with fewer steps for rows, lists and dicts. ``memo``: as there."""
     kind = value.__class__
     if kind in _known:
         return value

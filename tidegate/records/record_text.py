@@ -1,4 +1,4 @@
-"""A record as Flink prints it: ``(a,1)`` for a tuple, ``+I[a, 1]`` for a row, ``null``, ``true``, ``[1, 2]``, ``{k=v}``.
+"""Formats a record as Flink prints it: ``(a,1)`` for a tuple, ``+I[a, 1]`` for a row, ``null``, ``true``, ``[1, 2]``, ``{k=v}``.
 
 The type of the stream counts where the Python value alone does not tell what Java would print: a FLOAT is ``1.1`` and not
 ``1.100000023841858``, a DOUBLE ``1.0E10``, a timestamp ``2021-01-09 12:00:00.011``, a time of day has no fraction. Objects of unknown type are
@@ -32,12 +32,12 @@ _Text = Callable[[FieldValue], str]
 
 
 def record_text(value: FieldValue, type_info: TypeInformation) -> str:
-    """Returns a record of this type as text."""
+    """Formats a record of this type as text."""
     return str(value) if isinstance(type_info, PickledBytesTypeInfo) else _text_of_type(type_info)(value)
 
 
 def printed_text(value: FieldValue, type_info: TypeInformation) -> str:
-    """Returns the line of a record that ``print()`` writes: PyFlink makes the text of a row in Python, ``+I[a,1,None]``, and leaves that of others to Java
+    """Formats a record as ``print()`` does: PyFlink formats a row in Python, ``+I[a,1,None]``, and other records in Java
     (``DataStream._align_output_type``)."""
     if isinstance(value, Row) and isinstance(type_info, RowTypeInfo):
         return f"{value.get_row_kind()}[{','.join(map(str, value))}]"
@@ -48,7 +48,7 @@ def printed_text(value: FieldValue, type_info: TypeInformation) -> str:
 
 
 def text_of(value: FieldValue) -> str:
-    """Renders a value as Flink prints it."""
+    """Formats a value as Flink prints it."""
     match value:
         case str():
             return value
@@ -70,7 +70,7 @@ def text_of(value: FieldValue) -> str:
 
 @lru_cache(maxsize=512)
 def _makers(kind: ArrowTypeInfo) -> list[Callable[[Any], FieldValue] | None]:
-    """What makes PyFlink's value of one of a column; rows of tables have them already."""
+    """Returns the conversions of a row's column values to PyFlink's values; ``None`` for columns without one, such as those of tables."""
     if isinstance(kind, TableTypeInfo):
         return [None] * len(kind.schema)
     return [value_maker(field.type) for field in kind.schema]
@@ -78,7 +78,7 @@ def _makers(kind: ArrowTypeInfo) -> list[Callable[[Any], FieldValue] | None]:
 
 @lru_cache(maxsize=512)
 def _text_of_type(kind: TypeInformation) -> _Text:
-    """``text_of`` itself, unless a part of the type is printed in a way of its own."""
+    """Returns the function that formats values of a type: ``text_of`` itself, unless a part of the type has a format of its own."""
     match kind:
         case BasicTypeInfo() if kind.basic_type is BasicType.FLOAT:
             return _float_text
@@ -145,7 +145,7 @@ def _map_text(key: _Text, item: _Text) -> _Text:
 
 
 class RecordText:
-    """``record -> text`` as a function of a stream."""
+    """Formats the records of a stream as text."""
 
     def __init__(self, type_info: TypeInformation) -> None:
         self.type_info = type_info

@@ -1,4 +1,4 @@
-"""`Row` and `RowKind`: a record with positions and, if it was given them, names (PyFlink: ``pyflink.common.types``).
+"""`Row` and `RowKind`: a record with positional and optionally named fields (PyFlink: ``pyflink.common.types``).
 
 A row made with keywords, or one that a stream of named columns hands to a record function, answers to ``row.name``,
 ``row["name"]`` and ``row[0]``; one made with positions only answers to ``row[0]``.
@@ -15,7 +15,7 @@ __all__ = ["Row", "RowKind"]
 
 
 class RowKind(Enum):
-    """What a row says in a changelog."""
+    """The change that a row makes in a changelog: an insertion, one side of an update, or a deletion."""
 
     INSERT = 0
     UPDATE_BEFORE = 1
@@ -27,13 +27,13 @@ class RowKind(Enum):
 
 
 class PositionalNames(list[str]):
-    """``f0``, ``f1``, ... of a row whose type names no fields. They are shown and can be asked for, as in Flink. A row that has
-    them equals ``Row(f0=1, f1=2)``, as in PyFlink, and ``Row(1, 2)``, which it was made from. Shared by many rows, never changed."""
+    """The names ``f0``, ``f1``, ... of a row whose type names no fields. They are printed and can be used for access, as in Flink. Such a row equals
+    ``Row(f0=1, f1=2)``, as in PyFlink, and ``Row(1, 2)``, from which it was made. Shared by many rows, never changed."""
 
 
 def make_row(fields: list[str] | None, values: Sequence[FieldValue], kind: RowKind = RowKind.INSERT) -> Row:
-    """Returns a row from names (or ``None``), which may be those of many rows and are never changed, and values, which
-    become the row's own when they are a list."""
+    """Creates a row. ``fields``: its names or ``None``; they may be shared by rows, and are never changed. ``values``: become the row's own when they
+    are a list."""
     row = Row.__new__(Row)
     row._fields = fields
     row._values = values if isinstance(values, list) else list(values)
@@ -42,7 +42,7 @@ def make_row(fields: list[str] | None, values: Sequence[FieldValue], kind: RowKi
 
 
 def make_rows(fields: list[str] | None, values: Iterable[Sequence[FieldValue]]) -> list[Row]:
-    """``make_row`` of each, for a whole batch."""
+    """Creates a row of each sequence of values, for a whole batch."""
     rows = []
     new, kind = Row.__new__, RowKind.INSERT
     for each in values:
@@ -55,7 +55,7 @@ def make_rows(fields: list[str] | None, values: Iterable[Sequence[FieldValue]]) 
 
 
 def copied(row: Row) -> Row:
-    """With the same values. No method: a field may have any name."""
+    """Returns a shallow copy of a row. Not a method, since a field may have any name."""
     made = Row.__new__(Row)
     made._fields = row._fields
     made._values = row._values[:]
@@ -64,12 +64,12 @@ def copied(row: Row) -> Row:
 
 
 class Row:
-    """Fixed length, values may be ``None``. Equality looks at kind, names (in any order) and values."""
+    """A record with a fixed number of fields, which may be ``None``. Equality compares kind, names (in any order) and values."""
 
     __slots__ = ("_fields", "_row_kind", "_values")
 
     _fields: list[str] | None
-    """Shared with other rows: replaced, never changed."""
+    """The names of the fields, shared with other rows: replaced, never changed."""
     _values: list[FieldValue]
     _row_kind: RowKind
 
@@ -92,7 +92,7 @@ class Row:
         return row
 
     def as_dict(self, recursive: bool = False) -> dict[str, FieldValue]:
-        """Names to values; with ``recursive``, rows inside (also in lists and dicts) become dicts too."""
+        """Returns the values by name; with ``recursive``, nested rows (also in lists and dicts) become dicts too."""
         if self._fields is None:
             raise TypeError("a Row without field names has no dict: make it with Row(name=value, ...)")
         if not recursive:
@@ -123,11 +123,12 @@ class Row:
 
     @property
     def given_names(self) -> list[str] | None:
-        """The names of its fields; ``None`` when it has none."""
+        """The given names of the fields; ``None`` when there are none."""
         return None if self._fields.__class__ is PositionalNames else self._fields
 
     def __call__(self, *args: FieldValue) -> Row:
-        """``Person = Row("name", "age"); Person("Ada", 36)``: the values of this row are the names of the new one."""
+        """Returns a row with the values of this one as names: ``Person = Row("name", "age"); Person("Ada", 36)``. Raises ``ValueError`` for more values
+        than names."""
         if len(args) > len(self._values):
             raise ValueError(f"{self!r} has {len(self._values)} fields, {len(args)} values were given")
         return make_row(list(self._values), args, self._row_kind)

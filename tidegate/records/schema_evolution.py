@@ -1,4 +1,4 @@
-"""What becomes of stored columns when a job declares other types for them: field by field, by name.
+"""Schema evolution: converts stored columns to the types that a job declares now, field by field, by name.
 
     old, new schema ─▶ evolve ─┬─ Evolution   what changes, and ``apply`` does it to a batch
                                └─ Refusal     why not: column, old type, new type
@@ -33,26 +33,26 @@ DEFAULT_METADATA = b"tidegate.default"
 PICKLED = b"tidegate.pickled"
 TTL_COLUMN = "ttl_ms"
 PASSED_COLUMNS = frozenset({"window_start", "window_end", "window_id", "namespace", "timestamp", "deleted"})
-"""Columns of a keyed segment that no job declares: they stay as they are."""
+"""Columns of a keyed segment that jobs do not declare: they are kept unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The state cannot be read as declared. Each reason names the column, its old and its new type."""
+    """State that cannot be read with the declared types. Each reason names the column, its old and its new type."""
 
     reasons: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Evolution:
-    """The state can be read as declared. ``changes`` is empty when it is what it was."""
+    """State that can be read with the declared types. ``changes``: empty when the types are unchanged."""
 
     old: pa.Schema
     new: pa.Schema
     changes: tuple[str, ...]
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """``batch`` has the old schema; the result the new one. Columns that do not change are not copied."""
+        """Converts a batch of the old schema to the new one. Unchanged columns are not copied."""
         columns = []
         for field in self.new:
             if field.name in self.old.names:
@@ -63,7 +63,8 @@ class Evolution:
 
 
 def evolve(old: pa.Schema, new: pa.Schema) -> Evolution | Refusal:
-    """Schemas of a keyed segment, without ``key_group``: the one that is stored, and the one that the job declares."""
+    """Compares the stored and the declared schema of a keyed segment, both without ``key_group``; returns how to convert the data or why that is
+    impossible."""
     changes: list[str] = []
     reasons: list[str] = []
     passed = [field for field in old if field.name in PASSED_COLUMNS and field.name not in new.names]
@@ -87,12 +88,12 @@ def evolve(old: pa.Schema, new: pa.Schema) -> Evolution | Refusal:
 
 
 def shown(field: pa.Field) -> str:
-    """Returns a field's type for people."""
+    """Returns the type of a field as text for messages."""
     return "pickled objects" if _is_pickled(field) else str(field.type)
 
 
 def with_default(field: pa.Field, value: FieldValue) -> pa.Field:
-    """The field with a default for rows that were stored without it. Raises ``ValueError`` when it does not fit."""
+    """Adds a default to a field, for rows that were stored without it. Raises ``ValueError`` when it does not fit the type."""
     try:
         text = json.dumps(value)
         pa.array([value], field.type)
@@ -108,7 +109,7 @@ def _is_key(name: str) -> bool:
 def _compare(
     path: str, old: pa.Field, new: pa.Field, changes: list[str], reasons: list[str], *, is_key: bool = False
 ) -> None:
-    """Walk both types at once. Lists and maps are walked into; below a map's key nothing may be added or dropped."""
+    """Compares two fields recursively, also inside lists and maps; below a map's key no field may be added or dropped."""
     if _is_pickled(old) != _is_pickled(new):
         reasons.append(f"{path}: stored as {shown(old)}, the job declares {shown(new)}")
     elif new.nullable < old.nullable:
@@ -163,7 +164,7 @@ def _added(path: str, field: pa.Field, changes: list[str], reasons: list[str]) -
 
 
 def convert(column: pa.Array, old: pa.Field, new: pa.Field) -> pa.Array:
-    """Returns a column of the old field as one of the new; ``evolve`` has allowed it."""
+    """Converts a column of the old field to the new one; ``evolve`` has approved it."""
     if old.type.equals(new.type):
         return column
     if pa.types.is_struct(old.type):
@@ -181,7 +182,7 @@ def convert(column: pa.Array, old: pa.Field, new: pa.Field) -> pa.Array:
 
 
 def filled(field: pa.Field, rows: int) -> pa.Array:
-    """Returns a column of the field's default."""
+    """Creates a column of ``rows`` defaults of the field."""
     default = _default_of(field)
     return pa.nulls(rows, field.type) if default is None else pa.array([default] * rows, field.type)
 
@@ -200,7 +201,7 @@ def _convert_struct(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _offsets(column: pa.Array) -> tuple[pa.Array, int, int]:
-    """Offsets from 0 on with a null for each null value (as Arrow wants them), and the range of the values below."""
+    """Returns the offsets of a list or map column from 0 on, null for null values, and the range of its elements."""
     bounds = column.offsets.to_numpy()
     start, length = int(bounds[0]), int(bounds[-1] - bounds[0])
     valid = [*column.is_valid().to_pylist(), True]

@@ -1,4 +1,4 @@
-"""Values of Arrow columns in messages, also those that Python has no object for."""
+"""Formats values of Arrow columns for messages, also those without a Python object."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 from tidegate.model.values import FieldValue
 
 SHOWN_CHARACTERS = 200
-"""Chosen, not measured: enough to find a value by, and few enough for a line of a log."""
+"""The most characters of a value in a message. Chosen, not measured: enough to find a value by, and few enough for a line of a log."""
 
 _FORMS: tuple[Callable[[pa.Scalar], str], ...] = (
     lambda value: repr(value.as_py()),
@@ -19,7 +19,7 @@ _FORMS: tuple[Callable[[pa.Scalar], str], ...] = (
 
 
 def shown_value(value: pa.Scalar) -> str:
-    """Returns the beginning of what Python shows of the value; a date beyond Python's years is ISO 8601, a text that is no UTF-8 its bytes."""
+    """Formats the beginning of a value as Python does; a date beyond Python's years as ISO 8601, a text that is not UTF-8 as bytes."""
     for form in _FORMS:
         try:
             return form(value)[:SHOWN_CHARACTERS]
@@ -29,7 +29,7 @@ def shown_value(value: pa.Scalar) -> str:
 
 
 def rows_to_show(data: pa.RecordBatch) -> list[dict[str, FieldValue]]:
-    """Returns the rows as dicts, with texts in the place of values that Python has no object for."""
+    """Returns the rows as dicts, with texts for values without a Python object."""
     try:
         found: list[dict[str, FieldValue]] = data.to_pylist()
     except Exception:  # noqa: BLE001  the rows are shown because they make trouble

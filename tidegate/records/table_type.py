@@ -1,4 +1,4 @@
-"""`TableTypeInfo`: the type of rows that have left a table. Functions see its values as PyFlink's do.
+"""`TableTypeInfo`: the type of a stream of rows from a table, with PyFlink's Python values.
 
 | column                              | value                                                      |
 |-------------------------------------|------------------------------------------------------------|
@@ -40,15 +40,15 @@ TUPLE_METADATA = {b"tidegate.tuple": b"1"}
 """Metadata of an Arrow field whose structs are tuples."""
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-"""How many make a second."""
+"""How many of each unit are in a second."""
 _NANOS = 10**9
 """A conversion."""
 _Make = Callable[[Any], FieldValue]
 
 
 class TableTypeInfo(ArrowTypeInfo):
-    """Rows of a table as records of a stream (Flink: ``ExternalTypeInfo``). ``columns``: Flink's types of the columns, without that of row kinds; types
-    whose columns are held alike are equal."""
+    """The type of a table's rows as records of a stream (Flink: ``ExternalTypeInfo``). ``columns``: Flink's types of the columns without the row kind;
+    types whose columns have the same Arrow types are equal."""
 
     def __init__(self, schema: pa.Schema, columns: Sequence[str]) -> None:
         super().__init__(schema)
@@ -59,7 +59,7 @@ class TableTypeInfo(ArrowTypeInfo):
 
 
 def table_codec(field: pa.Field) -> tuple[Encoder, Decoder]:
-    """Returns encoder and decoder of a column of such rows."""
+    """Returns the encoder and decoder of a column of a table's rows."""
     kind = field.type
     if field.metadata == PICKLED_METADATA:
         return pickle_column, unpickle_column
@@ -79,7 +79,7 @@ def table_codec(field: pa.Field) -> tuple[Encoder, Decoder]:
 
 
 def value_maker(kind: pa.DataType) -> _Make | None:
-    """Returns what makes PyFlink's value of one that Arrow gives for a column; ``None``: it is one."""
+    """Returns the conversion of Arrow's Python value of a column to PyFlink's value; ``None`` when they are the same."""
     if pa.types.is_struct(kind):
         names = [field.name for field in kind]
         makers = [value_maker(field.type) or _same for field in kind]
@@ -107,7 +107,7 @@ def _instant(value: datetime.datetime) -> Instant:
 
 
 def _date_time(value: Any) -> datetime.datetime:
-    """Without the nanoseconds, which a ``datetime`` has not."""
+    """Converts pandas timestamps to ``datetime``, without the nanoseconds, which it does not have."""
     made: datetime.datetime = value.to_pydatetime(warn=False) if hasattr(value, "to_pydatetime") else value
     return made
 
@@ -147,7 +147,7 @@ def _encode(kind: pa.DataType, values: Sequence[FieldValue]) -> pa.Array:
 
 
 def _plain_maker(kind: pa.DataType) -> _Make | None:
-    """What makes of PyFlink's value one that Arrow takes; ``None``: it is one."""
+    """Returns the conversion of PyFlink's value of a column to one that Arrow accepts; ``None`` when they are the same."""
     if pa.types.is_struct(kind):
         names = [field.name for field in kind]
         makers = [_plain_maker(field.type) or _same for field in kind]
@@ -166,7 +166,8 @@ def _plain_maker(kind: pa.DataType) -> _Make | None:
 
 
 def _struct(value: FieldValue, names: list[str], makers: list[_Make]) -> dict[str, FieldValue]:
-    """A nested row: by its names, where it has all of them, or by position; or an object with such attributes."""
+    """Returns a nested row as a dict by field name: from a row or dict by its names, where it has all of them, or by position, or from an object with
+    such attributes. Raises ``Misfit``."""
     if isinstance(value, Row):
         by_name = value.given_names is not None and set(value.given_names) == set(names)
         fields = value.get_fields_by_names(names) if by_name else list(value)
@@ -180,7 +181,7 @@ def _struct(value: FieldValue, names: list[str], makers: list[_Make]) -> dict[st
 
 
 def _count(per_second: int, value: FieldValue) -> FieldValue:
-    """An ``Instant`` as the number that a timestamp holds. Raises ``Misfit`` for one that is finer than the column."""
+    """Converts an ``Instant`` to the count of a timestamp column. Raises ``Misfit`` for one that is finer than the column."""
     if not isinstance(value, Instant):
         return value
     parts, rest = divmod(value.nanos * per_second, _NANOS)

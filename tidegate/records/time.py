@@ -1,5 +1,4 @@
-"""Lengths and points of time (PyFlink: ``pyflink.common.time``). Lengths are kept in whole nanoseconds, so that nothing
-is rounded before the end; everything in tidegate counts milliseconds."""
+"""Durations and points in time (PyFlink: ``pyflink.common.time``)."""
 
 from __future__ import annotations
 
@@ -16,48 +15,48 @@ _NANOS_PER_MS = 1_000_000
 
 @dataclass(frozen=True, slots=True, order=True)
 class Duration:
-    """A length of time. Made by ``Duration.of_seconds(20)`` and its like."""
+    """A length of time, kept in whole nanoseconds: ``Duration.of_seconds(20)``."""
 
     nanos: int
 
     @staticmethod
     def of_days(days: int) -> Duration:
-        """Creates a length of ``days`` days of 24 hours."""
+        """Creates a duration of ``days`` days of 24 hours."""
         return Duration(_whole("Duration.of_days", days, 86_400_000 * _NANOS_PER_MS))
 
     @staticmethod
     def of_hours(hours: int) -> Duration:
-        """Creates a length of ``hours`` hours."""
+        """Creates a duration of ``hours`` hours."""
         return Duration(_whole("Duration.of_hours", hours, 3_600_000 * _NANOS_PER_MS))
 
     @staticmethod
     def of_minutes(minutes: int) -> Duration:
-        """Creates a length of ``minutes`` minutes."""
+        """Creates a duration of ``minutes`` minutes."""
         return Duration(_whole("Duration.of_minutes", minutes, 60_000 * _NANOS_PER_MS))
 
     @staticmethod
     def of_seconds(seconds: int) -> Duration:
-        """Creates a length of ``seconds`` seconds."""
+        """Creates a duration of ``seconds`` seconds."""
         return Duration(_whole("Duration.of_seconds", seconds, 1000 * _NANOS_PER_MS))
 
     @staticmethod
     def of_millis(millis: int) -> Duration:
-        """Creates a length of ``millis`` milliseconds."""
+        """Creates a duration of ``millis`` milliseconds."""
         return Duration(_whole("Duration.of_millis", millis, _NANOS_PER_MS))
 
     @staticmethod
     def of_nanos(nanos: int) -> Duration:
-        """Creates a length of ``nanos`` nanoseconds."""
+        """Creates a duration of ``nanos`` nanoseconds."""
         return Duration(_whole("Duration.of_nanos", nanos))
 
     def to_millis(self) -> int:
-        """Returns the length in milliseconds, rounded down."""
+        """Returns the milliseconds, rounded down."""
         return self.nanos // _NANOS_PER_MS
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Instant:
-    """A point of time in UTC: ``seconds`` since the epoch and ``nanos`` (0 to 999,999,999) within the second."""
+    """A point in time in UTC: ``seconds`` since the epoch and ``nanos`` (0 to 999,999,999) within the second."""
 
     seconds: int
     nanos: int
@@ -77,7 +76,7 @@ class Instant:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Time:
-    """The size of a window. Made by ``Time.minutes(5)`` and its like."""
+    """A length of time, such as the size of a window: ``Time.minutes(5)``."""
 
     _milliseconds: int
 
@@ -118,8 +117,8 @@ class Time:
 
 
 def to_millis(length: Time | Duration | int, what: str = "a length of time in ms") -> int:
-    """Whatever a user may give as a length of time, in ms: ``Time``, ``Duration``, or a number that is ms already. Raises ``InvalidJob`` for what is
-    none; ``what`` says then what was given."""
+    """Converts a length of time to milliseconds: a ``Time``, a ``Duration``, or a number of milliseconds. Raises ``InvalidJob`` for other values;
+    ``what`` names the value in its message."""
     if isinstance(length, Time):
         return length.to_milliseconds()
     if isinstance(length, Duration):
@@ -128,7 +127,7 @@ def to_millis(length: Time | Duration | int, what: str = "a length of time in ms
 
 
 def _whole(maker: str, amount: FieldValue, unit: int = 1) -> int:
-    """``amount`` times ``unit``, as a whole number: half a second is 500 ms. Raises ``InvalidJob`` naming ``maker``."""
+    """Returns ``amount`` times ``unit`` as a whole number: half a second is 500 ms. Raises ``InvalidJob`` naming ``maker``."""
     if isinstance(amount, float) and (amount * unit).is_integer():
         return int(amount * unit)
     return whole_number(amount, maker) * unit

@@ -1,4 +1,4 @@
-"""Types as JSON, which another process can read without running anything.
+"""Serializes types as JSON, which another process can read without executing code.
 
     {"basic": "LONG"}   {"sql_time": "Date"}   {"list": TYPE} and the arrays   {"map": [TYPE, TYPE]}   {"tuple": [TYPE, ...]}
     {"row": [TYPE, ...], "names": [...]}       {"pickled": true}               {"arrow": an Arrow schema, IPC in base64}
@@ -41,16 +41,16 @@ _OF_ELEMENTS = {
     "primitive_array": PrimitiveArrayTypeInfo,
 }
 _DEPTH = 100
-"""Deeper than any type that a program declares."""
+"""The most levels of a type's JSON: more than any program declares."""
 
 
 def types_to_json(types: Sequence[TypeInformation]) -> bytes:
-    """Raises ``Misuse`` for a type of a class that is none of ours."""
+    """Serializes types as JSON. Raises ``Misuse`` for a type of an unknown class."""
     return json.dumps([_document(one) for one in types]).encode()
 
 
 def types_from_json(content: bytes, count: int) -> list[TypeInformation]:
-    """Returns so many types. Raises ``CorruptData`` for bytes that are not what ``types_to_json`` makes of as many."""
+    """Parses ``count`` types from JSON. Raises ``CorruptData`` for content that ``types_to_json`` does not write for as many types."""
     try:
         documents = json.loads(content)
         if not isinstance(documents, list) or len(documents) != count:

@@ -1,4 +1,4 @@
-"""The types of records, and the shape that each has in Arrow. Programs import them from ``tidegate.common.typeinfo``.
+"""Type information of records, with the Arrow types of each. Programs import it from ``tidegate.common.typeinfo``.
 
 | type                                    | column of a value                   | columns of a stream        |
 |-----------------------------------------|-------------------------------------|----------------------------|
@@ -29,30 +29,30 @@ PICKLED_METADATA = {b"tidegate.pickled": b"1"}
 
 
 class TypeInformation(ABC):
-    """Base of all types. A subclass tells its parts by ``_parts``; two types are equal when class and parts are."""
+    """The type of records or fields: the base of all types. Two types are equal when their class and their ``_parts`` are equal."""
 
     def get_java_type_info(self) -> TypeInformation:
-        """PyFlink's way to the type of its JVM: here there is only this one."""
+        """Returns the type itself: PyFlink returns that of its JVM here."""
         return self
 
     @abstractmethod
     def arrow_type(self) -> pa.DataType:
-        """The type of one column that holds values of this type."""
+        """Returns the Arrow type of a column with values of this type."""
 
     @abstractmethod
     def _parts(self) -> tuple[object, ...]: ...
 
     def arrow_field(self, name: str) -> pa.Field:
-        """Returns a nullable column of this type."""
+        """Returns a nullable Arrow field of this type."""
         return pa.field(name, self.arrow_type())
 
     def arrow_schema(self) -> pa.Schema:
-        """Returns the columns of a stream of this type."""
+        """Returns the Arrow schema of a stream of this type."""
         return pa.schema([self.arrow_field("value")])
 
     @property
     def is_columnar(self) -> bool:
-        """Whether the stream is one of named Arrow columns, whose records are ``Row`` to functions of one record."""
+        """Tells whether a stream of this type has named Arrow columns, whose records are ``Row`` for functions that take one record."""
         return False
 
     def need_conversion(self) -> bool:
@@ -60,7 +60,7 @@ class TypeInformation(ABC):
         return False
 
     def to_internal_type(self, obj: FieldValue) -> FieldValue:
-        """Returns a value in PyFlink's internal form: days, microseconds, rows as tuples behind their kind."""
+        """Converts a value to PyFlink's internal form: days, microseconds, rows as tuples after their kind."""
         return to_internal(self, obj)
 
     def from_internal_type(self, obj: FieldValue) -> FieldValue:
@@ -78,7 +78,7 @@ class TypeInformation(ABC):
 
 
 class BasicType(Enum):
-    """Names the basic types (PyFlink: ``BasicType``)."""
+    """The basic types by name (PyFlink: ``BasicType``)."""
 
     STRING = "String"
     BYTE = "Byte"
@@ -111,7 +111,7 @@ _BASIC_ARROW: dict[BasicType, pa.DataType] = {
 
 
 class BasicTypeInfo(TypeInformation):
-    """Numbers, strings, booleans and instants."""
+    """The type of numbers, strings, booleans and instants."""
 
     def __init__(self, basic_type: BasicType) -> None:
         self.basic_type = basic_type
@@ -190,8 +190,8 @@ class BasicTypeInfo(TypeInformation):
 
 
 class DecimalTypeInfo(BasicTypeInfo):
-    """``decimal.Decimal`` of up to ``precision`` digits (38), ``scale`` of them behind the point: for values that ``Types.BIG_DEC()``,
-    with 20 before and 18 behind it, does not hold (Flink: ``BigDecimalTypeInfo``)."""
+    """The type of ``decimal.Decimal`` values of up to ``precision`` digits (38), ``scale`` of them after the point: for values that
+    ``Types.BIG_DEC()``, with 20 digits before and 18 after it, cannot hold (Flink: ``BigDecimalTypeInfo``)."""
 
     def __init__(self, precision: int, scale: int) -> None:
         super().__init__(BasicType.BIG_DEC)
@@ -209,7 +209,7 @@ class DecimalTypeInfo(BasicTypeInfo):
 
 
 class SqlTimeTypeInfo(TypeInformation):
-    """``datetime.date``, ``datetime.time`` and ``datetime.datetime`` without a zone, to the microsecond."""
+    """The type of ``datetime.date``, ``datetime.time`` and ``datetime.datetime`` without a zone, in microseconds."""
 
     _ARROW = {"Date": pa.date32(), "Time": pa.time64("us"), "Timestamp": pa.timestamp("us")}  # noqa: RUF012
 
@@ -245,7 +245,7 @@ class SqlTimeTypeInfo(TypeInformation):
 
 
 class _ElementsTypeInfo(TypeInformation):
-    """Base of the types that hold any number of one element type."""
+    """Base of the types with any number of elements of one type."""
 
     def __init__(self, element_type: TypeInformation) -> None:
         self.element_type = element_type
@@ -261,26 +261,26 @@ class _ElementsTypeInfo(TypeInformation):
 
 
 class ListTypeInfo(_ElementsTypeInfo):
-    """A Python list."""
+    """The type of lists."""
 
 
 class BasicArrayTypeInfo(_ElementsTypeInfo):
-    """A list of basic values, which may be ``None``."""
+    """The type of arrays of basic values, which may be ``None``."""
 
 
 class ObjectArrayTypeInfo(_ElementsTypeInfo):
-    """A list of values of any type."""
+    """The type of arrays of values of any type."""
 
 
 class PrimitiveArrayTypeInfo(_ElementsTypeInfo):
-    """A list of numbers; of BYTE: ``bytes``."""
+    """The type of arrays of numbers or booleans without nulls; of BYTE: ``bytes``."""
 
     def arrow_type(self) -> pa.DataType:
         return pa.binary() if self.element_type == BasicTypeInfo.BYTE_TYPE_INFO() else super().arrow_type()
 
 
 class MapTypeInfo(TypeInformation):
-    """A dict."""
+    """The type of maps (``dict``)."""
 
     def __init__(self, key_type_info: TypeInformation, value_type_info: TypeInformation) -> None:
         self.key_type = key_type_info
@@ -300,7 +300,7 @@ class MapTypeInfo(TypeInformation):
 
 
 class PickledBytesTypeInfo(TypeInformation):
-    """Any object that can be pickled: what a stream holds when its type was not given."""
+    """The type of objects that are pickled: that of a stream whose type was not declared."""
 
     def arrow_type(self) -> pa.DataType:
         return pa.binary()
@@ -332,15 +332,15 @@ class _FieldsTypeInfo(TypeInformation):
         self._types = tuple(field_types)
 
     def get_field_names(self) -> list[str]:
-        """In the order of the fields."""
+        """Returns the names of the fields in their order."""
         return list(self._names)
 
     def get_field_types(self) -> list[TypeInformation]:
-        """In the order of the fields."""
+        """Returns the types of the fields in their order."""
         return list(self._types)
 
     def get_field_index(self, field_name: str) -> int:
-        """Returns the position of a field, -1 of a name that is none, as in Java."""
+        """Returns the position of a field; -1 for an unknown name, as in Java."""
         return self._names.index(field_name) if field_name in self._names else -1
 
     def arrow_type(self) -> pa.DataType:
@@ -357,8 +357,8 @@ class _FieldsTypeInfo(TypeInformation):
 
 
 class RowTypeInfo(_FieldsTypeInfo):
-    """``Row`` with these fields. Without names, they are called ``f0``, ``f1``, ... A default is what a field has in state
-    that was stored before the field was added."""
+    """The type of ``Row`` with these fields, named ``f0``, ``f1``, ... by default. The default of a field is its value in state that was stored before
+    the field was added."""
 
     def __init__(
         self,
@@ -392,7 +392,7 @@ class RowTypeInfo(_FieldsTypeInfo):
 
 
 class TupleTypeInfo(_FieldsTypeInfo):
-    """A Python tuple."""
+    """The type of tuples."""
 
     def __init__(self, field_types: Sequence[TypeInformation]) -> None:
         super().__init__(_positions(field_types), field_types)

@@ -1,4 +1,4 @@
-"""Checkpoint storage: our own durable writer for local files, pyarrow.fs for object stores, and one in memory.
+"""Checkpoint storage: a durable writer for local files, pyarrow.fs for object stores, and a storage in memory.
 
 It knows files and objects under its root, and not who owns a checkpoint.
 """

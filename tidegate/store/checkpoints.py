@@ -1,4 +1,4 @@
-"""Checkpoints as the JobManager keeps them:
+"""The JobManager's storage of checkpoints and savepoints: their directories, manifests and removal.
 
     <directory>/<job id>/chk-<n>/_metadata ...      exclusive files, and the manifest that makes them a checkpoint
     <directory>/<job id>/shared/  taskowned/        what is in them stays until it is removed; empty ones go with the job
@@ -43,7 +43,8 @@ _DISCARDABLE = re.compile(r"(chk-\d+|savepoint-[0-9a-f]{6}-[0-9a-f]{12})")
 
 @dataclass(frozen=True, slots=True)
 class ManifestWrite:
-    """How a write of ``_metadata`` ended. ``error`` is ``None``: durable. ``outcome_unknown``: only a read can tell."""
+    """The result of writing ``_metadata``. ``error``: ``None`` when it is durable. ``outcome_unknown``: only reading it back can tell whether it was
+    written."""
 
     size_bytes: int
     error: StorageError | None = None
@@ -51,8 +52,8 @@ class ManifestWrite:
 
 
 class CheckpointStorage:
-    """Locations, manifests and their removal. Thread-safe for different checkpoints. ``client_places``: where those may be that clients name.
-    ``signing``: manifests are signed, and others raise ``NotSigned`` wherever one is read."""
+    """Creates, reads and removes checkpoints and savepoints. Thread-safe for different checkpoints. ``client_places``: the locations that clients may
+    name. ``signing``: manifests are signed, and reading any other raises ``NotSigned``."""
 
     def __init__(
         self,
@@ -66,14 +67,14 @@ class CheckpointStorage:
         self._signing = signing
 
     def place_of_client(self, location: str) -> ClientPlace:
-        """The place to use for one that a client named. Raises ``Misuse`` where that may not be."""
+        """Returns the place for a location that a client named. Raises ``Misuse`` for a location that clients may not name."""
         return self._client_places.place_of(location)
 
     def create_location_of_client(
         self, directory: str, job_id: JobId, checkpoint_id: CheckpointId, kind: SnapshotType
     ) -> str:
-        """As ``create_location``, for a savepoint whose target a client named. It is looked at here again, and once the directory was made:
-        links may have changed meanwhile. Raises ``Misuse`` too."""
+        """Creates the directory of a savepoint whose target a client named, like ``create_location``. The target is checked before and after the
+        directory is created, since links may change meanwhile. Raises ``Misuse`` too."""
         place = self.place_of_client(directory)
         location = self.create_location(place, job_id, checkpoint_id, kind)
         if not self._is_where_it_says(location):
@@ -85,7 +86,7 @@ class CheckpointStorage:
         return location
 
     def check_writable(self, directory: str) -> None:
-        """Raises ``StorageError`` with path and reason when nothing can be written there."""
+        """Checks that a directory is writable. Raises ``StorageError`` with path and reason."""
         place = normalized(directory)
         files, path = self._open(place)
         probe = f"{path}/.tidegate-writable-{secrets.token_hex(6)}"
@@ -108,8 +109,8 @@ class CheckpointStorage:
         *,
         create_subdir: bool = True,
     ) -> str:
-        """Make the directory of a new snapshot and return it. ``directory`` is the checkpoint directory, or the target
-        of a savepoint; ``None`` for the JobManager's memory. Raises ``StorageError``."""
+        """Creates the directory of a new snapshot and returns its location. ``directory``: the checkpoint directory, or the target of a savepoint;
+        ``None`` for the JobManager's memory. Raises ``StorageError``."""
         if snapshot_type.is_savepoint:
             if directory is None:
                 raise StorageError(
@@ -128,8 +129,8 @@ class CheckpointStorage:
         return self._make(location)
 
     def numbered(self, directory: str, job_id: JobId, *, create_subdir: bool = True) -> list[tuple[CheckpointId, str]]:
-        """Ids and locations of what ``create_location`` made for checkpoints and is still there, complete or not; of any job without
-        ``create_subdir``. Raises ``StorageError``."""
+        """Returns ids and locations of a job's existing checkpoint directories, complete or not; of any job without ``create_subdir``. Raises
+        ``StorageError``."""
         base = f"{normalized(directory)}/{job_id}" if create_subdir else normalized(directory)
         try:
             files, path = self._open(base)
@@ -140,7 +141,7 @@ class CheckpointStorage:
         return sorted((CheckpointId(int(match[1])), f"{base}/{name}") for match, name in found if match is not None)
 
     def is_complete(self, location: str) -> bool:
-        """It has a ``_metadata``, be it whole or damaged. Raises ``StorageError``."""
+        """Tells whether a snapshot has a ``_metadata``, intact or damaged. Raises ``StorageError``."""
         place = f"{location}/{METADATA_FILE}"
         try:
             files, path = self._open(place)
@@ -149,16 +150,15 @@ class CheckpointStorage:
             raise storage_error("look at", place, error) from error
 
     def shared_location(self, location: str, snapshot_type: SnapshotType) -> str:
-        """Beside a checkpoint's directory: where files that several checkpoints use go. Empty: nowhere, since savepoints
-        are self-contained and the JobManager's memory has no files."""
+        """Returns the directory beside a checkpoint's for files that several checkpoints share. Empty for savepoints, which are self-contained, and for
+        the JobManager's memory, which has no files."""
         if snapshot_type.is_savepoint or location.startswith(MEMORY_SCHEME):
             return ""
         return f"{location.rpartition('/')[0]}/{SHARED_DIRECTORY}"
 
     def discard_shared(self, paths: Iterable[str]) -> None:
-        """Removes files that checkpoints wrote into ``shared/``, or what is in a snapshot's directory. Those that are gone already are fine; all are
-        tried. A manifest can name anything, so a path is refused unless its folder and its name are what a checkpoint makes. Raises the first
-        ``StorageError``."""
+        """Removes shared files of checkpoints or files of a snapshot's directory. Missing files are ignored; all are tried. A manifest can name
+        anything, so a path is refused unless its folder and its name are those of a checkpoint's file. Raises the first ``StorageError``."""
         first: StorageError | None = None
         for place in paths:
             if not _is_of_a_snapshot(place):
@@ -174,7 +174,7 @@ class CheckpointStorage:
             raise first
 
     def write_manifest(self, location: str, manifest: CheckpointManifest) -> ManifestWrite:
-        """Make a checkpoint out of the files below ``location``: their names are durable before ``_metadata`` is."""
+        """Completes a checkpoint: syncs the names of the files below ``location``, then writes ``_metadata``."""
         parts = manifest_to_parts(manifest, None if self._signing is None else self._signing().code_of_manifest)
         size_bytes = sum(map(len, parts))
         place = f"{location}/{METADATA_FILE}"
@@ -193,17 +193,16 @@ class CheckpointStorage:
         return ManifestWrite(size_bytes)
 
     def check_files(self, location: str, manifest: CheckpointManifest) -> None:
-        """Looks whether every file that the manifest names is there in its size, also those of ``shared/`` that earlier checkpoints wrote: a subtask
-        names them without looking. One listing of each directory. Raises ``CheckpointFilesMissing``, or ``StorageError`` where a directory cannot be
-        listed."""
+        """Checks that every file of a manifest exists with its size, also those in ``shared/`` of earlier checkpoints, which subtasks name without a
+        check. Lists each directory once. Raises ``CheckpointFilesMissing``, or ``StorageError`` where a directory cannot be listed."""
         try:
             check_sizes(manifest, location, self._sizes, self._kind_of)
         except CorruptData as error:
             raise CheckpointFilesMissing(f"{error.message.removesuffix(f'; {ON_DAMAGE}')}: {_REMOVED}") from None
 
     def read_back(self, location: str) -> ManifestWrite:
-        """Settle a write whose outcome is unknown; call it only when that write is over. ``outcome_unknown`` again:
-        the read failed too, try later."""
+        """Reads ``_metadata`` back after a write with unknown outcome; call it only when that write has ended. ``outcome_unknown``: the read failed
+        too, try later."""
         place = f"{location}/{METADATA_FILE}"
         try:
             content = self._read(place)
@@ -217,21 +216,21 @@ class CheckpointStorage:
         return ManifestWrite(len(content))
 
     def read_checkpoint(self, path: str) -> tuple[str, CheckpointManifest]:
-        """Location and manifest behind a path that a user gave: a checkpoint's or savepoint's directory, or its
-        ``_metadata``. Files are there in the right size; their checksums are verified by their readers.
+        """Reads the location and manifest of a checkpoint or savepoint from its directory or the path of its ``_metadata``. Checks that its files exist
+        with their sizes; their readers verify the checksums.
 
         Raises ``StorageError`` (not there, not readable), ``CorruptData`` or ``VersionMismatch``.
         """
         return self._whole(*self._manifest_at(path))
 
     def read_checkpoint_of_client(self, path: str) -> tuple[str, CheckpointManifest]:
-        """As ``read_checkpoint``, for a path that came from another process: it and all that its manifest names are where clients may be. Raises
-        ``Misuse`` too."""
+        """Reads a checkpoint whose path came from another process, like ``read_checkpoint``: the path and all files of its manifest must be where
+        clients may name files. Raises ``Misuse`` too."""
         return self._whole(*self._manifest_of_client(path))
 
     def read_manifest(self, location: str) -> CheckpointManifest:
-        """What stands in ``_metadata`` of a checkpoint that was completed: without one it is damaged, as it is without a segment.
-        Raises ``StorageError``, ``CorruptData`` or ``VersionMismatch``."""
+        """Reads the manifest of a completed checkpoint, which is damaged when ``_metadata`` is missing. Raises ``StorageError``, ``CorruptData`` or
+        ``VersionMismatch``."""
         place = f"{location}/{METADATA_FILE}"
         try:
             return self._manifest_in(self._content(place), place)
@@ -239,17 +238,17 @@ class CheckpointStorage:
             raise CorruptData(f"{place} of a completed checkpoint is missing; {ON_DAMAGE}") from None
 
     def location_of_client(self, path: str) -> str:
-        """Returns the directory behind a path that a client gave, which must hold a checkpoint or savepoint, whole or
-        damaged. Raises as ``read_checkpoint_of_client`` does."""
+        """Returns the directory of a path that a client named, which must hold a checkpoint or savepoint, intact or damaged. Raises as
+        ``read_checkpoint_of_client`` does."""
         return self._manifest_of_client(path)[0]
 
     def is_same(self, one: str, other: str) -> bool:
-        """Two locations are the same place, by whichever links they are named."""
+        """Tells whether two locations are the same directory, with symbolic links resolved."""
         return one == other or (is_local(one) and is_local(other) and os.path.realpath(one) == os.path.realpath(other))
 
     def shared_by_nobody_else(self, location: str) -> list[str]:
-        """Shared files of the checkpoint's job (``../shared``) that the checkpoint names and no other one beside it does; none when any of these
-        cannot be read. Raises as ``read_checkpoint`` does."""
+        """Returns the shared files of the job (``../shared``) that only this checkpoint references; none when another checkpoint cannot be read. Raises
+        as ``read_checkpoint`` does."""
         base, _, name = location.rpartition("/")
         shared = f"{base}/{SHARED_DIRECTORY}/"
         named = _shared_of(self._moved(location, self._manifest_at(location)[1]))
@@ -269,8 +268,7 @@ class CheckpointStorage:
         return sorted(own)
 
     def discard_written_by(self, shared_location: str, job_id: JobId, checkpoint_id: CheckpointId) -> None:
-        """Removes the shared files that an aborted checkpoint wrote, also those that no acknowledgement named. Raises
-        ``StorageError``."""
+        """Removes the shared files that an aborted checkpoint wrote, also those that no acknowledgement named. Raises ``StorageError``."""
         try:
             files, path = self._open(shared_location)
             names = written_by(files.sizes(path), job_id, checkpoint_id)
@@ -279,8 +277,8 @@ class CheckpointStorage:
         self.discard_shared(f"{shared_location}/{name}" for name in names)
 
     def discard(self, location: str) -> None:
-        """Remove a snapshot's directory, ``_metadata`` first; of one with another name, only the files of the snapshot.
-        Raises ``StorageError``; what is gone already is fine."""
+        """Removes a snapshot's directory, ``_metadata`` first; of a directory with another name, only the files of the snapshot. Missing files are
+        ignored. Raises ``StorageError``."""
         if _DISCARDABLE.fullmatch(location.rsplit("/", 1)[-1]) is None:
             self._discard_named(location)
             return
@@ -292,8 +290,7 @@ class CheckpointStorage:
             raise storage_error("remove", location, error) from error
 
     def remove_empty(self, directory: str, job_id: JobId) -> None:
-        """The job has ended, and what is not kept of it was discarded: its directories go, but for those that hold something.
-        Raises ``StorageError``."""
+        """Removes the directories of a job that has ended as far as they are empty. Raises ``StorageError``."""
         base = f"{normalized(directory)}/{job_id}"
         for place in (f"{base}/{SHARED_DIRECTORY}", f"{base}/{TASK_OWNED}", base):
             try:
@@ -303,7 +300,7 @@ class CheckpointStorage:
                 raise storage_error("remove", place, error) from error
 
     def _discard_named(self, location: str) -> None:
-        """A snapshot that was moved: what else is in its directory is not ours."""
+        """Removes the files of a snapshot that was moved to a directory with another name; other files in it stay."""
         files, path = self._open(location)
         if files.kind_of(f"{path}/{METADATA_FILE}") == "missing":
             raise StorageError(f"refused to remove {location}: not the directory of a checkpoint or savepoint")
@@ -330,7 +327,8 @@ class CheckpointStorage:
         return location, manifest
 
     def _manifest_of_client(self, path: str) -> tuple[str, CheckpointManifest]:
-        """The file is looked at, and not only its directory: it may be a link itself."""
+        """Reads the manifest of a path that a client named. Checks the path of the file and not only of its directory, since the file may be a link
+        itself."""
         place = self.place_of_client(path).removesuffix(f"/{METADATA_FILE}")
         location, manifest = self._manifest_at(self.place_of_client(f"{place}/{METADATA_FILE}"))
         self._client_places.check_manifest(manifest, location)
@@ -367,8 +365,7 @@ class CheckpointStorage:
         return location
 
     def _sync_names(self, location: str, manifest: CheckpointManifest) -> None:
-        """Syncs the names of the location itself, and of the state files in it and in other directories. Raises
-        ``OSError``."""
+        """Syncs the directory entries of the location itself, and of the state files in it and in other directories. Raises ``OSError``."""
         if location.startswith(MEMORY_SCHEME):
             return
         named = [handle.path for _, handle in handles_of(manifest) if handle.path]

@@ -1,5 +1,5 @@
-"""Which places clients may name: targets of savepoints, what is restored, claimed or removed, directories of jobs, and whatever a manifest that they
-name points to.
+"""Restricts the locations that clients may name: targets of savepoints, snapshots to restore, claim or remove, directories of jobs, and the files of
+manifests that they name.
 
     text ─▶ a plain place? ─▶ links resolved ─▶ below a root? ─▶ ClientPlace, which is used from here on
 
@@ -26,7 +26,7 @@ from tidegate.store.locations import has_scheme, is_local, is_memory, normalized
 from tidegate.store.state_files import handles_of, place_of
 
 ClientPlace = NewType("ClientPlace", str)
-"""A place that a client named and may use."""
+"""A location that a client named and that clients may use."""
 
 _BUCKETS = frozenset({"s3", "gs", "gcs"})
 _BY_HOST = frozenset({"hdfs", "viewfs", "abfs", "abfss"})
@@ -37,13 +37,13 @@ _OPTION = "tidegate.client-directories"
 
 @dataclass(frozen=True, slots=True)
 class ClientPlaces:
-    """``roots``: paths and URIs. All methods block. Errors repeat no query, user or password."""
+    """Checks locations of clients against the allowed directories. ``roots``: paths and URIs. All methods block. Errors repeat no query, user or password."""
 
     roots: tuple[str, ...] = ()
     any_here: bool = True
 
     def place_of(self, location: str) -> ClientPlace:
-        """The place to use. Raises ``Misuse`` for what is no plain place, or not below a root."""
+        """Returns the place for a location, with symbolic links resolved. Raises ``Misuse`` for an unsafe location or one that is not below a root."""
         _check_plain(location)
         place = normalized(location)
         if is_memory(place):
@@ -57,7 +57,7 @@ class ClientPlaces:
         return ClientPlace(found)
 
     def check_manifest(self, manifest: CheckpointManifest, location: str) -> None:
-        """Raises ``Misuse`` for a manifest that names a state file at a place that its client may not name."""
+        """Checks that the state files of a manifest are where its client may name files. Raises ``Misuse``."""
         for operator, handle in handles_of(manifest):
             if not handle.path:
                 continue  # inline
@@ -96,12 +96,13 @@ class ClientPlaces:
 
 
 def with_roots(named: Iterable[str | None], *, any_here: bool) -> ClientPlaces:
-    """``named``: what the configuration says, some of it nothing."""
+    """Creates the check from the configured directories, of which some may be unset."""
     return ClientPlaces(tuple(dict.fromkeys(root for root in named if root)), any_here)
 
 
 def _check_plain(location: str) -> None:
-    """A query can send requests to another host, and a user and a password are secrets. Raises ``Misuse``, which does not repeat them."""
+    """Checks that a location has no control characters, query, fragment, user or password: a query can redirect requests to another host. Raises
+    ``Misuse``, which does not repeat secrets."""
     if "\0" in location or any(ord(character) < 0x20 for character in location):
         raise Misuse("the location has a control character in it; name a path or a URI")
     if not has_scheme(location):
@@ -147,7 +148,7 @@ def _check_path(parts: SplitResult) -> None:
 
 
 def _below(path: str, root: str) -> str | None:
-    """What follows the root; ``None`` when the path is not below it."""
+    """Returns the part of a path below a root; ``None`` when the path is not below it."""
     if path == root:
         return ""
     prefix = root if root.endswith("/") else f"{root}/"

@@ -1,4 +1,4 @@
-"""A state file of an object store of which only parts are read: blocks come by requests for ranges, are verified, and stay in a local file without a name.
+"""Reads parts of a state file in an object store: requests ranges of blocks, verifies them, and keeps them in an unnamed local file.
 
     need(ranges) ─▶ blocks that are not there ─▶ neighbours together: one request up to REQUEST_BYTES ─▶ several requests at once
                                                         │ each block compared with its checksum
@@ -28,39 +28,39 @@ from tidegate.store.locations import unreadable
 from tidegate.store.verified_file import BLOCK_BYTES, DIGEST_BYTES
 
 REQUEST_BYTES = 4 << 20
-"""The most of one request: 20 ms at 200 MB/s, about what a store needs to answer at all, and some requests at once are still little memory."""
+"""The most bytes of one request. Takes 20 ms at 200 MB/s, about a store's latency, and several requests at once still need little memory."""
 REQUESTS = 8
-"""So many at once: stores give a client the full rate only over several connections."""
+"""How many requests run at once: stores give a client the full rate only over several connections."""
 _MISSING, _ASKED_FOR, _THERE = 0, 1, 2
-"""What a block may be: one byte for each."""
+"""The state of a block, one byte for each."""
 
 
 class RangedObject(Protocol):
-    """An object. Thread-safe."""
+    """An object of which ranges can be read. Thread-safe."""
 
     @property
     def size_bytes(self) -> int: ...
 
     def read_at(self, first: int, size_bytes: int) -> bytes:
-        """Returns so many bytes from ``first`` on; fewer where the answer is cut off. Raises ``OSError``."""
+        """Reads ``size_bytes`` bytes from ``first`` on; fewer where the answer is cut off. Raises ``OSError``."""
 
 
 @runtime_checkable
 class RangedFiles(Protocol):
-    """A file system that gives parts of files."""
+    """A file system of which ranges of files can be read."""
 
     def ranges(self, path: str) -> RangedObject:
-        """Raises ``OSError``."""
+        """Opens an object for reading ranges. Raises ``OSError``."""
 
 
 class FetchedFile:
-    """``place``: the address, for messages. ``directory``: where fetched blocks are kept; empty: the system's for temporary files. ``pool`` makes requests.
-    Thread-safe, but not to be used by the pool's own threads."""
+    """A state file of an object store that is fetched block by block. ``place``: the address, for messages. ``directory``: where fetched blocks are
+    kept; empty: the system's for temporary files. ``pool``: makes the requests. Thread-safe, but not for use in the pool's own threads."""
 
     def __init__(
         self, reader: RangedObject, handle: StateHandle, place: str, directory: str, pool: ThreadPoolExecutor
     ) -> None:
-        """Raises ``CorruptData`` when the object is not as long as its handle says, ``StorageError`` when there is no room for the local file."""
+        """Opens the object. Raises ``CorruptData`` when its size is not that of the handle, ``StorageError`` when the disk is too full for the local file."""
         self._reader = reader
         self._handle = handle
         self._place = place
@@ -84,11 +84,12 @@ class FetchedFile:
 
     @property
     def is_whole(self) -> bool:
-        """All of it is there."""
+        """Whether all blocks were fetched."""
         return self._states.count(_THERE) == len(self._states)
 
     def need(self, first: int, end: int) -> None:
-        """The bytes from ``first`` to before ``end`` will be looked at. Raises ``CorruptData`` or ``StorageError`` that names the address."""
+        """Fetches the bytes from ``first`` to before ``end``, as far as they are missing. Raises ``CorruptData`` or ``StorageError`` that names the
+        address."""
         if end <= first:
             return
         blocks = range(first // BLOCK_BYTES, (end - 1) // BLOCK_BYTES + 1)
@@ -120,7 +121,7 @@ class FetchedFile:
             raise errors[0]
 
     def _fetch(self, run: range) -> None:
-        """One request. What is verified of it is kept, also when the rest is not what it should be."""
+        """Makes one request. Keeps the blocks that are verified, also when others are damaged."""
         first, end = run.start * BLOCK_BYTES, min(run.stop * BLOCK_BYTES, self._handle.size_bytes)
         try:
             content = memoryview(self._reader.read_at(first, end - first))
@@ -145,7 +146,7 @@ class FetchedFile:
             self._states[block] = _THERE
 
     def _keep(self, part: memoryview, at: int) -> None:
-        """Written rather than stored through the mapping, where a full disk would end the process."""
+        """Writes verified bytes to the local file; not through the mapping, where a full disk would end the process."""
         try:
             while part:
                 written = os.pwrite(self._descriptor, part, at)
@@ -168,7 +169,7 @@ class FetchedFile:
 
 
 def _runs(blocks: Sequence[int]) -> Iterator[range]:
-    """Neighbours together, up to ``REQUEST_BYTES``."""
+    """Joins adjacent blocks into runs of up to ``REQUEST_BYTES``."""
     most = REQUEST_BYTES // BLOCK_BYTES
     first = 0
     for at in range(1, len(blocks) + 1):

@@ -1,4 +1,4 @@
-"""Files of checkpoints, behind one port: local disk here, object stores in ``object_files``, memory below.
+"""File systems of checkpoints behind one interface: local disk, object stores (``object_files``), and memory.
 
 Laws: what ``write`` returned from is durable and whole; a reader sees nothing or all of a file. Local files take the
 way temporary file -> fsync -> rename -> fsync of the directory (pyarrow's local file system never syncs). ``write_new`` is
@@ -24,60 +24,57 @@ EntryKind = Literal["file", "directory", "FIFO", "special file", "missing"]
 
 _MAPPED_BYTES = 1 << 20
 _PASS_BYTES = 1 << 18
-"""Bytes of a pass, which fit into a processor's cache: reading through a file costs no memory then."""
+"""The bytes of one read of a file that is read through; it fits into a processor's cache, so that little memory is needed."""
 _PASSES = 16
-"""At once: each call takes the interpreter's lock again, which a restore's other thread needs."""
+"""How many buffers one system call fills: each call takes the interpreter's lock again, which a restore's other thread needs."""
 
 
 class NotAFile(OSError):
-    """Something else has the name of a file: a directory, a FIFO, a device. It is never read, since that might wait for ever."""
+    """The error of a path that is a directory, a FIFO or a device instead of a file. It is never read, since that might block for ever."""
 
 
 class OutcomeUnknown(OSError):
-    """The write failed at a point where the file may be visible all the same. Only a read can tell."""
+    """The error of a write that failed but whose file may exist nevertheless. Only a read can tell."""
 
 
 class Files(Protocol):
-    """A file system. Paths are the system's own, with ``/``."""
+    """A file system. Paths are those of the system, with ``/``."""
 
     def make_directory(self, path: str) -> None:
-        """With its parents; it may be there already. Found after a crash once ``sync`` of its parent returned; the parents
-        that were made are synced here."""
+        """Creates a directory with its parents; it may exist. It survives a crash once ``sync`` of its parent returned; created parents are synced here."""
 
     def write(self, path: str, parts: Iterable[Part]) -> None:
-        """One whole file, durable when this returns. Replaces a file of that name. Raises ``OutcomeUnknown`` too.
-        ``parts`` are taken one by one: what is larger than memory can be written so on a local disk."""
+        """Writes a whole file, durable when this method returns; replaces an existing one. Raises ``OutcomeUnknown`` too. ``parts`` are taken one by
+        one, so that files larger than memory can be written to a local disk."""
 
     def write_new(self, path: str, parts: Iterable[Part]) -> None:
-        """Writes a file whose name is not used elsewhere. It survives a crash once ``sync`` of its directory returned
-        too, which is up to the caller. Where it fails, nothing is left."""
+        """Writes a file with a name that is not used elsewhere. It survives a crash once the caller has also called ``sync`` of its directory. Leaves
+        no file when it fails."""
 
     def sync(self, path: str) -> None:
-        """What was made in a directory is found there after a crash. A missing directory is fine."""
+        """Makes the entries of a directory durable. A missing directory is ignored."""
 
     def read(self, path: str) -> bytes: ...
 
     def view(self, path: str) -> memoryview:
-        """As ``read``, for what may be large: without a copy of its own where that is possible."""
+        """Reads a file like ``read``, without a copy where possible, for large files."""
 
     def kind_of(self, path: str) -> EntryKind: ...
 
     def sizes(self, path: str) -> dict[str, int]:
-        """Names and sizes (bytes) of the files right below a directory; empty when it is missing, or is no
-        directory."""
+        """Returns the names and sizes (bytes) of the files in a directory; empty when it is missing or not a directory."""
 
     def directories(self, path: str) -> list[str]:
-        """Names of the directories right below a directory, sorted; empty when it is missing, or is
-        no directory."""
+        """Returns the sorted names of the subdirectories of a directory; empty when it is missing or not a directory."""
 
     def delete(self, path: str) -> None:
-        """A file; it may be missing."""
+        """Removes a file; it may be missing."""
 
     def delete_tree(self, path: str) -> None:
-        """A directory with all that is in it; it may be missing."""
+        """Removes a directory with its content; it may be missing."""
 
     def delete_empty(self, path: str) -> None:
-        """A directory in which nothing is; otherwise it stays. It may be missing."""
+        """Removes a directory if it is empty; it may be missing."""
 
 
 class LocalCalls:
@@ -106,7 +103,7 @@ class LocalCalls:
 
 
 class LocalFiles:
-    """The local disk, or what is mounted there."""
+    """The file system of this machine, with what is mounted there."""
 
     def __init__(self, calls: LocalCalls | None = None) -> None:
         self._calls = calls or LocalCalls()
@@ -163,7 +160,7 @@ class LocalFiles:
             return
 
     def view(self, path: str) -> memoryview:
-        """Read once, so that a disk that fails does so here; then mapped. A file that is removed afterwards stays readable."""
+        """Maps a file into memory after reading it once, so that a failing disk raises here. The view stays readable after the file was removed."""
         descriptor, size_bytes = self.open_file(path)
         try:
             if size_bytes < _MAPPED_BYTES:
@@ -224,7 +221,7 @@ class LocalFiles:
                 raise
 
     def open_file(self, path: str) -> tuple[int, int]:
-        """Returns descriptor and size of a file to read. Opening a FIFO does not wait for its writer. Raises ``NotAFile``."""
+        """Opens a file for reading; returns its descriptor and size. Does not wait for the writer of a FIFO. Raises ``NotAFile``."""
         descriptor = self._calls.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
@@ -266,7 +263,7 @@ class LocalFiles:
 
 
 class MemoryFiles:
-    """Files in a dictionary: metadata of checkpoints that have no directory (Flink: ``JobManagerCheckpointStorage``)."""
+    """Files in memory: for the metadata of checkpoints without a directory (Flink: ``JobManagerCheckpointStorage``)."""
 
     def __init__(self) -> None:
         self._files: dict[str, bytes] = {}

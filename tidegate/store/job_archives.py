@@ -1,4 +1,4 @@
-"""The REST responses of jobs that have ended, kept as files: ``<directory>/<job id>``, in the format of Flink's archives.
+"""Archives the REST responses of jobs that have ended as files ``<directory>/<job id>``, in the format of Flink's archives.
 
     {"archive": [{"path": "/jobs/<id>/checkpoints", "json": "<the answer, as a text>"}, ...]}
 
@@ -16,13 +16,13 @@ from tidegate.store.locations import normalized, open_files, storage_error
 
 
 class JobArchives:
-    """One directory, local or of an object store. Every call blocks, and raises ``StorageError`` or ``CorruptData``."""
+    """The archives of jobs in a directory, local or of an object store. Every method blocks, and raises ``StorageError`` or ``CorruptData``."""
 
     def __init__(self, directory: str) -> None:
         self.directory = normalized(directory)
 
     def write(self, job_id: JobId, answers: Mapping[str, str]) -> None:
-        """``answers``: JSON by path. One whole file, durable when this returns."""
+        """Writes the archive of a job, durable when this method returns. ``answers``: JSON by path."""
         content = {"archive": [{"path": path, "json": text} for path, text in answers.items()]}
         try:
             files, path = open_files(self.directory)
@@ -32,7 +32,7 @@ class JobArchives:
             raise storage_error("write the archive", f"{self.directory}/{job_id}", error) from error
 
     def job_ids(self) -> list[JobId]:
-        """Returns the ids of all files whose name is a job id."""
+        """Returns the ids of the jobs with an archive."""
         try:
             files, path = open_files(self.directory)
             names = files.sizes(path)
@@ -41,7 +41,7 @@ class JobArchives:
         return sorted(job_id for name in names if (job_id := _job_id(name)) is not None)
 
     def read(self, job_id: JobId) -> dict[str, str]:
-        """JSON by path."""
+        """Reads the archive of a job: JSON by path."""
         place = f"{self.directory}/{job_id}"
         try:
             files, path = open_files(self.directory)

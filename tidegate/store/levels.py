@@ -1,4 +1,4 @@
-"""Levels of keyed state made into one table: of each entry the row of the highest level, unless that one removes it.
+"""Merges the levels of keyed state into one table: each entry has the row of its highest level, and is absent when that one removes it.
 
     level 0 ─┐  rows that were replaced above go, rows that are ``deleted`` go with all below
     level 1 ─┼▶ one table, sorted by key group, without the column ``deleted``
@@ -30,7 +30,7 @@ Codes = npt.NDArray[np.int64]
 
 
 def stacks(segments: Iterable[SegmentHandle]) -> Iterator[list[SegmentHandle]]:
-    """Segments of one state in parts that share no key group, by key group; within one, the lowest level first."""
+    """Groups the segments of one state by key groups, so that no two groups overlap; within a group, the lowest level is first."""
     part: list[SegmentHandle] = []
     end = -1
     for segment in sorted(segments, key=lambda s: s.key_groups):
@@ -46,7 +46,7 @@ def stacks(segments: Iterable[SegmentHandle]) -> Iterator[list[SegmentHandle]]:
 def as_one(
     tables: Sequence[pa.Table], key_groups: Sequence[KeyGroupRange], is_identity: Callable[[str], bool]
 ) -> pa.Table:
-    """``tables`` by level, as for ``merged``, of any kind of keyed state. ``key_groups[i]`` are those that ``tables[i]`` speaks of."""
+    """Merges the tables of one keyed state of any kind. ``tables``: by level, as for ``merged``. ``key_groups[i]``: those of ``tables[i]``."""
     described = _described(tables[-1].schema)
     if described.get("sessions"):
         return _newest_of_keys(tables, is_identity)
@@ -57,8 +57,8 @@ def as_one(
 
 
 def merged(tables: Sequence[pa.Table], is_identity: Callable[[str], bool]) -> pa.Table:
-    """``tables`` by level, the lowest first; those of one level share no key group. ``is_identity``: whether a column tells
-    which entry a row is. Rows replace those below."""
+    """Merges tables so that rows replace those of the same entry in lower levels. ``tables``: by level, the lowest first; those of one level share no
+    key group. ``is_identity``: whether a column is part of an entry's identity."""
     whole = pa.concat_tables(tables, promote_options="default").combine_chunks()
     names = [name for name in whole.schema.names if is_identity(name) and name != KEY_GROUP]
     codes = np.zeros(whole.num_rows, np.int64)
@@ -78,7 +78,7 @@ def merged(tables: Sequence[pa.Table], is_identity: Callable[[str], bool]) -> pa
 
 
 def _newest_of_keys(tables: Sequence[pa.Table], is_identity: Callable[[str], bool]) -> pa.Table:
-    """All rows of a key are those of the highest level that names it."""
+    """Merges tables so that each key keeps only the rows of the highest level that has the key."""
     whole = pa.concat_tables(tables, promote_options="default").combine_chunks()
     levels = np.repeat(np.arange(len(tables)), [table.num_rows for table in tables])
     codes = np.zeros(whole.num_rows, np.int64)
@@ -101,7 +101,7 @@ def _combined(
     is_identity: Callable[[str], bool],
     combine: Mapping[str, str],
 ) -> pa.Table:
-    """From the highest level down: each says which windows are gone from those below."""
+    """Aggregates the rows of all levels; each level states which windows of the lower levels are obsolete."""
     fired: npt.NDArray[np.int64] = np.full(max(groups.end for groups in key_groups) + 1, np.iinfo(np.int64).min)
     left = []
     for table, groups in zip(tables[::-1], key_groups[::-1], strict=True):
@@ -130,7 +130,7 @@ def _array(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _codes(column: pa.Array) -> Codes:
-    """Equal where the values are."""
+    """Returns integer codes that are equal where the values are equal."""
     if pa.types.is_struct(column.type):
         found = np.asarray(column.is_null()).astype(np.int64)
         for child in column.flatten():
@@ -147,7 +147,7 @@ def _codes(column: pa.Array) -> Codes:
 
 
 def _paired(left: Codes, right: Codes) -> Codes:
-    """Codes of pairs, as small as can be."""
+    """Combines two columns of codes into codes of their pairs, renumbered from 0."""
     if not len(left) or not left.any():
         return right
     codes: Codes = np.unique(left * (int(right.max()) + 1) + right, return_inverse=True)[1].astype(np.int64)

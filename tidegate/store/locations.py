@@ -1,5 +1,5 @@
-"""Where a location text leads: ``/path`` and ``file:`` to the local disk, ``memory:`` to the JobManager's memory, every
-other scheme (``s3://``, ``gs://``, ``hdfs://``) to ``pyarrow.fs``."""
+"""Maps the text of a location to its file system: ``/path`` and ``file:`` to the local disk, ``memory:`` to the JobManager's memory, every other scheme
+(``s3://``, ``gs://``, ``hdfs://``) to ``pyarrow.fs``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:")
 
 
 def normalized(location: str) -> str:
-    """Returns a location in its usual spelling: local ones as absolute paths, none with a slash at the end."""
+    """Normalizes a location: local ones are absolute paths, none has a slash at the end."""
     scheme = _SCHEME.match(location)
     if scheme is not None and scheme[0].lower() == "file:":
         location, scheme = unquote(urlsplit(location).path), None
@@ -27,7 +27,7 @@ def normalized(location: str) -> str:
 
 
 def has_scheme(location: str) -> bool:
-    """It is a URI, and not a path."""
+    """Tells whether a location is a URI, and not a path."""
     return _SCHEME.match(location) is not None
 
 
@@ -40,7 +40,7 @@ def is_local(location: str) -> bool:
 
 
 def open_files(location: str, local: LocalFiles | None = None, memory: MemoryFiles | None = None) -> tuple[Files, str]:
-    """Returns the file system of a location and the path there.
+    """Returns the file system of a location and the path in it.
 
     Raises ``StorageError`` for a scheme that nothing here serves.
     """
@@ -65,7 +65,7 @@ def open_files(location: str, local: LocalFiles | None = None, memory: MemoryFil
 
 
 def unreadable(what: str, place: str, error: OSError) -> StorageError:
-    """It may be whole all the same: when what is in the way is repaired, it is restored."""
+    """Returns the error of a file that could not be read; it may be intact, and restorable after a repair of the storage."""
     return kind_of(error)(f"cannot read {what} {place}: {reason_of(error)}; make it readable again, or {ON_DAMAGE}")
 
 

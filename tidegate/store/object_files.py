@@ -1,4 +1,4 @@
-"""Checkpoint files on whatever pyarrow can reach by URI: S3, GCS, HDFS.
+"""Checkpoint files on object stores and file systems that pyarrow reaches by URI: S3, GCS, HDFS.
 
 An object is made by one put under a name that is not used elsewhere, so it is whole or absent; a put that failed may still
 have arrived, which is ``OutcomeUnknown``.
@@ -17,7 +17,7 @@ from tidegate.store.files import EntryKind, OutcomeUnknown, Part
 
 
 class ObjectRanges:
-    """An object of which parts are read, each by a request of its own (``RangedObject``). Thread-safe."""
+    """Reads ranges of an object, each with a request of its own (``RangedObject``). Thread-safe."""
 
     def __init__(self, file: pa.NativeFile) -> None:
         self._file = file
@@ -62,7 +62,7 @@ class ObjectFiles:
             return memoryview(stream.read_buffer())
 
     def ranges(self, path: str) -> ObjectRanges:
-        """Raises ``OSError``."""
+        """Opens an object for reading ranges. Raises ``OSError``."""
         return ObjectRanges(self._fs.open_input_file(path))
 
     def kind_of(self, path: str) -> EntryKind:

@@ -1,4 +1,4 @@
-"""Where subtasks write the state of a checkpoint, and read it from (``taskmanager/state/base.py``).
+"""Writes and reads the state segments of subtasks in checkpoints (``taskmanager/state/base.py``).
 
 A segment of at most ``inline_threshold_bytes`` comes back inline and travels in the acknowledgement. Others become
 files of the checkpoint's own directory, named ``<hint>-<attempt>-<n>``; only this attempt writes that name. The
@@ -30,16 +30,16 @@ from tidegate.store.state_files import place_of
 from tidegate.store.verified_file import BLOCK_BYTES, BlockChecksums, PartialFile, VerifiedFile
 
 MEMORY_STATE_MAX_BYTES = 5 << 20
-"""Most bytes of one segment in the JobManager's memory (Flink: ``JobManagerCheckpointStorage.DEFAULT_MAX_STATE_SIZE``)."""
+"""The most bytes of one segment in the JobManager's memory (Flink: ``JobManagerCheckpointStorage.DEFAULT_MAX_STATE_SIZE``)."""
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _HINT_MAX = 48
-"""Characters of a file's name that are only for readers: names stay far below 255 bytes."""
+"""The most characters of the descriptive part of a file's name, so that names stay far below 255 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentForm:
-    """What a job wants of its files of state: which are none, whether they are compressed, and how many bytes are gathered."""
+    """A job's settings of its state files: which segments are inline, whether files are compressed, and the size of the write buffer."""
 
     inline_threshold_bytes: int
     compresses: bool = False
@@ -47,8 +47,7 @@ class SegmentForm:
 
 
 class FileSegmentStore:
-    """Files of one attempt in one checkpoint's directory, and in ``shared``, its URI or path, if there is one.
-    Thread-safe."""
+    """Writes the segments of one attempt into one checkpoint's directory, and into ``shared``, its URI or path, if there is one. Thread-safe."""
 
     def __init__(
         self,
@@ -72,9 +71,8 @@ class FileSegmentStore:
         self._numbers = itertools.count()
 
     def write(self, name_hint: str, parts: Iterable[Part], *, is_shared: bool = False) -> StateHandle:
-        """Writes the bytes of ``parts``, one behind the other; durable when this returns, but for the name of the
-        file, which the JobManager makes so before it writes ``_metadata``. ``is_shared``: later checkpoints may name
-        the file too. Raises ``StorageError``."""
+        """Writes ``parts`` as one segment, durable when this method returns, except the file's name, which the JobManager syncs before it writes
+        ``_metadata``. ``is_shared``: later checkpoints may reference the file too. Raises ``StorageError``."""
         measured = _Measured(parts)
         head = measured.take(self._form.inline_threshold_bytes)
         if measured.is_over:
@@ -105,14 +103,14 @@ class FileSegmentStore:
 
 
 class InlineSegmentStore:
-    """Everything travels in the acknowledgement: there is no checkpoint directory."""
+    """Keeps all segments inline in the acknowledgement, for checkpoints without a directory."""
 
     def __init__(self, *, compresses: bool = False) -> None:
         self.written_bytes = 0
         self.compresses = compresses
 
     def write(self, name_hint: str, parts: Iterable[Part], *, is_shared: bool = False) -> StateHandle:
-        """Raises ``StateTooLarge`` for more than 5 MiB."""
+        """Returns ``parts`` as an inline segment. Raises ``StateTooLarge`` for more than 5 MiB."""
         del is_shared  # there are no files
         measured = _Measured(parts)
         held = measured.take(MEMORY_STATE_MAX_BYTES)
@@ -126,7 +124,7 @@ class InlineSegmentStore:
 
 
 class FileSegmentSource:
-    """State below one location. Thread-safe."""
+    """Reads the state segments of a snapshot. Thread-safe."""
 
     def __init__(self, location: str, local: LocalFiles | None = None) -> None:
         self._location = location
@@ -137,7 +135,7 @@ class FileSegmentSource:
         """Those in object stores: one client is used for all files of each."""
 
     def read(self, handle: StateHandle) -> memoryview:
-        """Returns the bytes, size and checksum verified. Raises ``CorruptData`` naming the file, or ``StorageError``."""
+        """Reads a segment and verifies its size and checksum. Raises ``CorruptData`` naming the file, or ``StorageError``."""
         if handle.data is not None:
             return _verified(handle.data, handle, f"state inside the checkpoint {self._location}")
         place = place_of(handle, self._location)
@@ -147,9 +145,9 @@ class FileSegmentSource:
         return _verified(content, handle, f"state file {place}")
 
     def open(self, handle: StateHandle, directory: str = "") -> PartialFile | None:
-        """Returns the file of which parts are to be read, verified one by one; ``None`` where that cannot be: inline
-        state, empty files, and files in object stores that an older version wrote. ``directory``: where parts of such
-        objects are kept. Raises ``CorruptData`` naming the file, or ``StorageError``."""
+        """Opens a segment's file for reading verified parts; ``None`` where that is impossible: inline state, empty files, and files in object stores
+        that an older version wrote. ``directory``: where fetched parts of objects are kept. Raises ``CorruptData`` naming the file, or
+        ``StorageError``."""
         place = place_of(handle, self._location)
         if handle.data is not None or not handle.size_bytes or is_memory(place):
             return None
@@ -180,8 +178,8 @@ def open_segment_store(
     compresses: bool = False,
     write_buffer_bytes: int = 0,
 ) -> FileSegmentStore | InlineSegmentStore:
-    """Where ``attempt`` writes its part of checkpoint ``checkpoint_id``. ``location``, ``shared_location``: those of
-    ``CheckpointOptions``; ``write_buffer_bytes``: pieces of files that are smaller are gathered.
+    """Creates the store into which ``attempt`` writes its segments of checkpoint ``checkpoint_id``. ``location``, ``shared_location``: those of
+    ``CheckpointOptions``; ``write_buffer_bytes``: smaller pieces of files are buffered up to this size.
 
     Raises ``StorageError`` for a location that nothing here serves.
     """
@@ -193,7 +191,7 @@ def open_segment_store(
 
 
 def open_segment_source(location: str, local: LocalFiles | None = None) -> FileSegmentSource:
-    """Where restored state is read from. ``location``: ``TaskRestore.location``."""
+    """Creates the source of restored state. ``location``: ``TaskRestore.location``."""
     return FileSegmentSource(normalized(location), local)
 
 
@@ -201,19 +199,19 @@ _SHARED_NAME = re.compile(r".+-[0-9a-f]{32}_[0-9a-f]{32}_\d+_\d+-\d+-[0-9a-f]{16
 
 
 def is_shared_name(name: str) -> bool:
-    """Tells whether a file can be one that a checkpoint wrote into ``shared``: hint, attempt, checkpoint, and a number of its own."""
+    """Tells whether a name has the form of a checkpoint's file in ``shared``: hint, attempt, checkpoint, and a number."""
     return _SHARED_NAME.fullmatch(name) is not None
 
 
 def written_by(names: Iterable[str], job_id: str, checkpoint_id: int) -> list[str]:
-    """Returns the names of shared files that this checkpoint of the job wrote, finished or not."""
+    """Returns those of the names of shared files that this checkpoint of the job wrote, completely or not."""
     pattern = re.compile(rf".*-{job_id}_[0-9a-f]{{32}}_\d+_\d+-{checkpoint_id}-[0-9a-f]{{16}}(\.inprogress)?")
     return sorted(name for name in names if pattern.fullmatch(name))
 
 
 def gathered(parts: Iterable[Part], buffer_bytes: int) -> Iterator[Part]:
-    """Yields the same bytes in fewer parts: what is smaller than the buffer waits in it until that is full, and what is not goes as it is, without
-    a copy (Flink: ``FsCheckpointStateOutputStream``)."""
+    """Yields the same bytes in fewer parts: smaller parts are buffered until the buffer is full, larger ones are passed without a copy (Flink:
+    ``FsCheckpointStateOutputStream``)."""
     waiting = bytearray()
     for part in parts:
         size_bytes = memoryview(part).nbytes
@@ -229,7 +227,7 @@ def gathered(parts: Iterable[Part], buffer_bytes: int) -> Iterator[Part]:
 
 
 class _Measured:
-    """Parts on their way through: counted, and hashed."""
+    """An iterator of parts that counts and hashes their bytes."""
 
     def __init__(self, parts: Iterable[Part]) -> None:
         self.size_bytes = 0
@@ -244,7 +242,7 @@ class _Measured:
         return self._hash.hexdigest()
 
     def take(self, limit_bytes: int) -> list[Part]:
-        """Parts until there are more than so many bytes, or no more parts."""
+        """Takes parts until they exceed ``limit_bytes`` or end."""
         taken = []
         for part in self:
             taken.append(part)
@@ -263,7 +261,7 @@ class _Measured:
 
 @contextlib.contextmanager
 def _named(place: str) -> Iterator[None]:
-    """What the system says of a file, as errors that name it."""
+    """Converts the system's errors of a file to errors that name it."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""The files that a manifest names: where they are now, and whether they are what it says.
+"""Locates and checks the files that a manifest names.
 
 Files of one checkpoint are named relative to it, so its directory may be moved. Shared ones are named with their whole
 path: where the path is empty because the job's directory was moved as a whole, they are found beside the checkpoint.
@@ -16,7 +16,7 @@ from tidegate.model.handles.mapped_handles import map_handles
 SHARED_DIRECTORY = "shared"
 
 Sizes = Callable[[str], Mapping[str, int]]
-"""Names and sizes of the files in a directory; none when it is missing. Raises ``StorageError``."""
+"""Returns the names and sizes of the files in a directory; none when it is missing. Raises ``StorageError``."""
 
 
 def handles_of(manifest: CheckpointManifest) -> Iterator[tuple[OperatorState, StateHandle]]:
@@ -33,7 +33,7 @@ def place_of(handle: StateHandle, location: str) -> str:
 
 
 def with_moved_files(manifest: CheckpointManifest, location: str, sizes: Sizes) -> CheckpointManifest:
-    """Returns the manifest with shared files named where they are now."""
+    """Returns the manifest with the current paths of its shared files."""
     beside = f"{location.rpartition('/')[0]}/{SHARED_DIRECTORY}"
     named = {handle.path.rpartition("/")[0] for _, handle in handles_of(manifest) if handle.is_shared}
     if not named - {beside}:
@@ -50,8 +50,7 @@ def with_moved_files(manifest: CheckpointManifest, location: str, sizes: Sizes) 
 
 
 def check_sizes(manifest: CheckpointManifest, location: str, sizes: Sizes, kind_of: Callable[[str], str]) -> None:
-    """Raises ``CorruptData`` for what is not there as a file of its size. Each directory is listed once, that of shared files
-    too."""
+    """Checks that each file of a manifest exists with its size. Lists each directory once, also that of shared files. Raises ``CorruptData``."""
     listed: dict[str, Mapping[str, int]] = {}
     for operator, handle in handles_of(manifest):
         if not handle.path:

@@ -1,4 +1,4 @@
-"""A state file of which only parts are read, each verified before anything looks at it.
+"""Reads parts of a local state file, each verified before use.
 
     content: all bytes, mapped      need(first, end) ─▶ blocks that were not read yet: read, compared with their checksums
 
@@ -25,17 +25,17 @@ from tidegate.store.files import LocalFiles
 from tidegate.store.locations import unreadable
 
 BLOCK_BYTES = 128 << 10
-"""What one checksum is of: 8 bytes for each are in the handle, 0.006 % of the state, and a store that gives 200 MB/s needs 0.7 ms for one."""
+"""The bytes of a block with a checksum. A handle has 8 bytes for each, 0.006 % of the state, and a store that gives 200 MB/s needs 0.7 ms for one."""
 DIGEST_BYTES = 8
 _CALL_BYTES = 4 << 20
-"""The most that one call reads: each takes the interpreter's lock again, for which a thread that reads ahead waits up to 5 ms beside one that decodes."""
+"""The most bytes of one read: each takes the interpreter's lock again, for which a thread that reads ahead waits up to 5 ms beside one that decodes."""
 
 Repair = Callable[[], memoryview]
-"""Gives the content of the same file from elsewhere, verified. Raises ``CorruptData``, ``StorageError``."""
+"""Reads the verified content of the same file from elsewhere. Raises ``CorruptData``, ``StorageError``."""
 
 
 class BlockChecksums:
-    """The checksums of the blocks of a file that is being written."""
+    """Calculates the block checksums of a file while it is written."""
 
     def __init__(self) -> None:
         self._hash = xxhash.xxh3_64()
@@ -55,38 +55,39 @@ class BlockChecksums:
                 self._room = BLOCK_BYTES
 
     def digests(self) -> bytes:
-        """Empty where there is only one block: the checksum of the whole file is that of it."""
+        """Returns the checksums of the blocks; empty for a single block, whose checksum is that of the whole file."""
         if len(self._digests) + (self._room < BLOCK_BYTES) * DIGEST_BYTES <= DIGEST_BYTES:
             return b""
         return bytes(self._digests) + (self._hash.digest() if self._room < BLOCK_BYTES else b"")
 
 
 class PartialFile(Protocol):
-    """A file of which parts are looked at. Thread-safe."""
+    """A file of which parts are read. Thread-safe."""
 
     @property
     def content(self) -> memoryview:
-        """All bytes, in their places."""
+        """All bytes at their offsets; only those passed to ``need`` are valid."""
 
     def need(self, first: int, end: int) -> None:
-        """The bytes from ``first`` to before ``end`` will be looked at. Raises ``CorruptData`` that names the file, ``StorageError``."""
+        """Reads and verifies the bytes from ``first`` to before ``end``. Raises ``CorruptData`` that names the file, ``StorageError``."""
 
 
 class VerifiedContent:
-    """Bytes that were verified, in the place of a file."""
+    """Verified bytes in memory as a ``PartialFile``."""
 
     def __init__(self, content: memoryview) -> None:
         self.content = content
 
     def need(self, first: int, end: int) -> None:
-        """All of it is there."""
+        """Does nothing: all bytes are verified."""
 
 
 class VerifiedFile:
-    """``what``: how messages name it. ``repair``: for a copy, where the file itself is asked for when a block is damaged. Thread-safe."""
+    """A local file whose blocks are verified when they are needed. ``what``: its name in messages. ``repair``: for a local copy, reads the original
+    when a block is damaged. Thread-safe."""
 
     def __init__(self, path: str, handle: StateHandle, what: str, repair: Repair | None = None) -> None:
-        """Raises ``CorruptData`` when the file is not as long as its handle says, ``OSError``."""
+        """Opens the file. Raises ``CorruptData`` when its size is not that of the handle, and ``OSError``."""
         self._handle = handle
         self._what = what
         self._path = path
@@ -109,11 +110,11 @@ class VerifiedFile:
 
     @property
     def is_whole(self) -> bool:
-        """All of it was read."""
+        """Whether all blocks were read and verified."""
         return not self._left
 
     def need(self, first: int, end: int) -> None:
-        """The bytes from ``first`` to before ``end`` will be looked at. Raises ``CorruptData`` that names the file, ``StorageError``."""
+        """Reads and verifies the bytes from ``first`` to before ``end``. Raises ``CorruptData`` that names the file, ``StorageError``."""
         if not self._left or end <= first:
             return
         is_there, size = self._is_there, self._block_bytes
@@ -131,7 +132,7 @@ class VerifiedFile:
             block = stop
 
     def _read(self, blocks: range) -> None:
-        """Neighbours by one call, unless one of them is damaged or is all there is."""
+        """Reads and verifies adjacent blocks with one call, or one by one when one of them is damaged."""
         if len(blocks) < 2:
             for block in blocks:
                 self._read_block(block)
@@ -167,7 +168,7 @@ class VerifiedFile:
         self._note(block)
 
     def _note(self, block: int) -> None:
-        """It is verified."""
+        """Marks a block as verified."""
         if not self._is_there[block]:
             self._is_there[block] = 1
             self._left = self._is_there.count(0)
@@ -177,7 +178,7 @@ class VerifiedFile:
         return digests[block * DIGEST_BYTES : (block + 1) * DIGEST_BYTES]
 
     def _digest(self, first: int, end: int) -> bytes:
-        """Returns the checksum of what is read: a disk that fails does so here, and not where the mapping is looked at."""
+        """Reads a range and returns its checksum: a failing disk raises here, and not where the mapping is accessed."""
         found = xxhash.xxh3_64()
         while first < end:
             part = os.pread(self._descriptor, min(end - first, _CALL_BYTES), first)

@@ -1,1 +1,1 @@
-"""A bucket alone: one object, the ledger, which is changed by compare-and-swap, and files beside it."""
+"""High availability in a bucket: the ledger, one object that is changed by compare-and-swap, and files beside it."""

@@ -1,4 +1,4 @@
-"""Objects below a prefix of a bucket, by obstore: read, written on a condition, listed.
+"""Reads, conditionally writes and lists objects below a prefix of a bucket, with obstore.
 
 Credentials, region and endpoint are those of the environment (``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT_URL``, ...), as for checkpoints.
 """
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 SCHEMES = ("s3", "gs")
 _RETRIES = 2
-"""Within one request, of answers such as 503: a look follows, so more of them would only take longer."""
+"""The retries within one request, of answers such as 503. Few, since the caller reads the object again anyway."""
 _CONNECT_S = 3.0
-"""Chosen, not measured: a bucket that does not take a connection for so long is asked anew."""
+"""The timeout of a connection to the bucket, in seconds. Chosen, not measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +42,14 @@ class Found:
     content: bytes
     version: Version
     modified: datetime
-    """By the clock of the store."""
+    """When the object was last written, by the clock of the store."""
 
 
 class Bucket:
-    """All methods block, and raise ``Unavailable``. A write that raised may have happened, or may happen yet."""
+    """Objects below a prefix of a bucket. All methods block, and raise ``Unavailable``. A write that raised may have happened, or may happen later."""
 
     def __init__(self, store: ObjectStore, prefix: str, url: str) -> None:
-        """``url`` is for messages."""
+        """``url``: the address for messages."""
         self._store = store
         self._prefix = prefix
         self.url = url
@@ -67,7 +67,8 @@ class Bucket:
             return Found(bytes(answer.bytes()), version, answer.meta["last_modified"])
 
     def write(self, name: str, content: bytes, expected: Version | None) -> Version | None:
-        """On the condition that the object has this version; ``None``: that there is no object. Returns ``None`` where it is refused."""
+        """Writes an object if it has the expected version, or, for ``None``, if it does not exist. Returns its new version; ``None`` when the write was
+        refused."""
         with self._asked("write", name):
             try:
                 done = obstore.put(
@@ -88,12 +89,12 @@ class Bucket:
             return Version(done["e_tag"], done["version"])
 
     def put(self, name: str, content: bytes) -> None:
-        """Without a condition."""
+        """Writes an object unconditionally."""
         with self._asked("write", name):
             obstore.put(self._store, self._path(name), content, use_multipart=False)
 
     def delete(self, name: str) -> None:
-        """It may be missing."""
+        """Removes an object; it may be missing."""
         with self._asked("remove", name):
             try:
                 obstore.delete(self._store, self._path(name))
@@ -101,7 +102,7 @@ class Bucket:
                 return
 
     def names(self, folder: str) -> dict[str, datetime]:
-        """The objects right below a folder, with the time of their last write by the clock of the store."""
+        """Returns the names of the objects in a folder, with the time of their last write by the clock of the store."""
         path = self._path(folder)
         with self._asked("list", folder):
             found = obstore.list_with_delimiter(self._store, f"{path}/")
@@ -119,7 +120,7 @@ class Bucket:
 
 
 def _update(expected: Version) -> UpdateVersion:
-    """A version that is ``None`` must be left out."""
+    """Converts a version for obstore, which requires that fields without a value are absent."""
     told: UpdateVersion = {}
     if expected.e_tag is not None:
         told["e_tag"] = expected.e_tag
@@ -129,7 +130,7 @@ def _update(expected: Version) -> UpdateVersion:
 
 
 def open_bucket(url: str, answer_s: float) -> Bucket:
-    """Nothing is asked yet. ``answer_s``: the longest that one request may take. Raises ``ConfigurationError``."""
+    """Opens a bucket without a request. ``answer_s``: the timeout of one request. Raises ``ConfigurationError``."""
     parts = urlsplit(url)
     if parts.scheme not in SCHEMES or not parts.netloc:
         known = " or ".join(f"{scheme}://BUCKET/PATH" for scheme in SCHEMES)

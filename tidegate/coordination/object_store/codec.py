@@ -1,4 +1,4 @@
-"""The ledger as it lies in the bucket: JSON, whose values are base64."""
+"""Encodes the ledger for the bucket: as JSON with base64 values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidegate.model.errors import CorruptData, VersionMismatch
 from tidegate.wire.unreadable import UNREADABLE
 
 FORMAT = 1
-"""Grows when an older tidegate must not change what it finds."""
+"""The version of the format; it grows when an older tidegate must not change the ledger."""
 
 
 class _Kept(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +28,7 @@ class _Head(msgspec.Struct, frozen=True):
 
 
 def encode_ledger(ledger: Ledger, version: str) -> bytes:
-    """``version`` of tidegate."""
+    """Encodes the ledger. ``version``: that of tidegate."""
     return msgspec.json.encode(
         _Kept(
             format=FORMAT,
@@ -43,7 +43,7 @@ def encode_ledger(ledger: Ledger, version: str) -> bytes:
 
 
 def decode_ledger(content: bytes, place: str) -> Ledger:
-    """Raises ``CorruptData``, or ``VersionMismatch`` where a later version has written it."""
+    """Decodes the ledger. Raises ``CorruptData``, or ``VersionMismatch`` where a later version has written it."""
     try:
         head = msgspec.json.decode(content, type=_Head)
         if head.format != FORMAT:

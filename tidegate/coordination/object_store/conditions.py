@@ -1,4 +1,4 @@
-"""Does a store keep the conditions of writes? One that ignores them, or checks and writes in two steps, would let two JobManagers lead.
+"""Tests whether a store honours conditional writes. One that ignores them, or checks and writes in two steps, would let two JobManagers lead.
 
 First one writer after the other, which shows a store that does not know conditions; then several at a time, which shows one that looks first and writes
 afterwards. JobManagers do this for a moment when they start, ``tidegate ha check`` for as long as one likes.
@@ -21,23 +21,24 @@ from tidegate.model.errors import ExternalError
 
 PROBES = "probes"
 START_ROUNDS = 8
-"""When a JobManager starts. A store that let two win did so in nine rounds of ten, so eight miss it once in a hundred million; they take
-less than a second where a request takes 20 ms."""
+"""The rounds of the test when a JobManager starts. A store that let two writers win did so in nine rounds of ten, so eight rounds miss it once in a
+hundred million; they take less than a second where a request takes 20 ms."""
 WRITERS = 4
-"""More than two JobManagers rarely claim at a time; four showed every store that looks first and writes afterwards."""
+"""The concurrent writers of the test. More than two JobManagers rarely claim at a time; four found every store that checks and writes in two steps."""
 _BARRIER_S = 60.0
-"""A writer that waits for so long for the others will wait for ever."""
+"""The longest wait of one writer for the others, in seconds; beyond it they never arrive."""
 
 
 class ConditionsIgnored(ExternalError):
-    """Two JobManagers could lead with this store at the same time."""
+    """The error of a store that ignores conditions, with which two JobManagers could lead at the same time."""
 
     code = "conditions-ignored"
 
 
 @dataclass
 class Tally:
-    """``created`` and ``replaced``: rounds by their number of winners. ``foreign``: rounds in which the object was not the winner's."""
+    """The results of the test. ``created`` and ``replaced``: rounds by their number of winners. ``foreign``: rounds in which the object was not the
+    winner's."""
 
     rounds: int = 0
     created: Counter[int] = field(default_factory=Counter)
@@ -52,7 +53,7 @@ class Tally:
 
 
 def check_conditions(bucket: Bucket, rounds: int = START_ROUNDS) -> None:
-    """Raises ``ConditionsIgnored`` or ``Unavailable``."""
+    """Tests sequential and concurrent conditional writes. Raises ``ConditionsIgnored`` or ``Unavailable``."""
     with _folder(bucket) as folder:
         check_one_after_the_other(bucket, f"{folder}/sequence")
         for tally in race([bucket] * WRITERS, folder, rounds):
@@ -60,7 +61,7 @@ def check_conditions(bucket: Bucket, rounds: int = START_ROUNDS) -> None:
 
 
 def refuse_broken(bucket: Bucket, tally: Tally) -> None:
-    """Raises ``ConditionsIgnored`` where a round had more than one winner."""
+    """Checks the results of the test. Raises ``ConditionsIgnored`` where a round had more than one winner."""
     if not tally.broken:
         return
     both = sum(count for winners, count in tally.created.items() if winners > 1)
@@ -74,7 +75,7 @@ def refuse_broken(bucket: Bucket, tally: Tally) -> None:
 
 
 def check_one_after_the_other(bucket: Bucket, name: str) -> None:
-    """Raises ``ConditionsIgnored`` or ``Unavailable``."""
+    """Tests conditional writes of one writer. Raises ``ConditionsIgnored`` or ``Unavailable``."""
     first = bucket.write(name, b"1", None)
     if first is None:
         raise _ignored(bucket, f"{name}, which nobody else writes, could not be created (If-None-Match: *)")
@@ -94,7 +95,8 @@ def check_one_after_the_other(bucket: Bucket, name: str) -> None:
 
 
 def race(buckets: Sequence[Bucket], folder: str, rounds: int) -> Iterator[Tally]:
-    """All writers create one object, then all replace the version that they found; yields after each round. Raises ``Unavailable``."""
+    """Tests concurrent writes: all writers create one object, then all replace the version that they found; yields after each round. Raises
+    ``Unavailable``."""
     tally = Tally()
     with ThreadPoolExecutor(len(buckets), "race") as pool:
         for number in range(rounds):
@@ -116,7 +118,8 @@ def _raced(
     winners: Counter[int],
     tally: Tally,
 ) -> None:
-    """A round without a winner is none: a request that was repeated after a lost answer is refused because of itself."""
+    """Runs one round and counts its winners. A round without a winner is not counted as a fault: a request that is repeated after a lost answer is
+    refused because of itself."""
     line = threading.Barrier(len(buckets))
 
     def write(number: int) -> bytes | None:
@@ -133,7 +136,7 @@ def _raced(
 
 @contextmanager
 def _folder(bucket: Bucket) -> Iterator[str]:
-    """Is empty again afterwards."""
+    """Provides a folder for the test, which is emptied afterwards."""
     folder = f"{PROBES}/{secrets.token_hex(6)}"
     try:
         yield folder
@@ -144,8 +147,8 @@ def _folder(bucket: Bucket) -> Iterator[str]:
 
 
 def full_check(make: Callable[[], Bucket], rounds: int, writers: int) -> Iterator[Tally]:
-    """As a user asks for it, each writer with a connection of its own. Raises ``ConditionsIgnored`` where one writer
-    alone is enough to see it, and ``Unavailable``; yields after each round."""
+    """Runs the test of ``tidegate ha check``, each writer with a connection of its own; yields after each round. Raises ``ConditionsIgnored`` where the
+    sequential test shows it, and ``Unavailable``."""
     buckets = [make() for _ in range(writers)]
     with _folder(buckets[0]) as folder:
         check_one_after_the_other(buckets[0], f"{folder}/sequence")

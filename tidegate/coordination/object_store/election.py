@@ -1,4 +1,4 @@
-"""A JobManager's side of the bucket: one thread asks it whatever the machine commands, and answers those who wait.
+"""Leader election in a bucket: one thread executes the requests of the lease machine and answers the callers.
 
 <storageDir>/<cluster-id>/ledger             who leads, and all entries
 <storageDir>/<cluster-id>/standbys/<holder>  where one that waits is; written again as long as it does
@@ -31,37 +31,37 @@ from tidegate.wire.versions import VERSION
 
 LEDGER, STANDBYS = "ledger", "standbys"
 _NOTHING = "nothing"
-"""No entry has this name: to remove it writes the ledger as it is, if the lead goes on."""
+"""The name of an entry that does not exist: removing it writes the ledger unchanged, if this process still leads."""
 _ANSWER_S = 5.0
-"""For one change: after it the call is made again, which does no harm. As long as ZooKeeper has."""
+"""The timeout of one change, in seconds, as for ZooKeeper; afterwards the call is repeated, which is harmless."""
 
 _LITTER = timedelta(hours=1)
-"""Far longer than any lease: what a standby wrote so long ago it does not need."""
+"""The age from which a standby's object is removed: far more than any lease."""
 
 _log = logging.getLogger("jobmanager")
 
 
 @dataclass(frozen=True, slots=True)
 class BucketSettings:
-    """``url``: of the cluster's folder. Times are milliseconds."""
+    """The settings of the driver. ``url``: of the cluster's folder. Times are milliseconds."""
 
     url: str
     lease_ms: int = 5_000
     renew_ms: int = 1_000
 
     def open(self) -> Bucket:
-        """A request may take half a lease: then there is time for another one. Raises ``ConfigurationError``."""
+        """Opens the bucket with a timeout of half a lease for each request, which leaves time for another one. Raises ``ConfigurationError``."""
         return open_bucket(self.url, self.lease_ms / 2_000)
 
 
 def read_ledger(bucket: Bucket) -> lease.Seen | None:
-    """Raises ``Unavailable``, ``CorruptData`` or ``VersionMismatch``."""
+    """Reads the ledger. Raises ``Unavailable``, ``CorruptData`` or ``VersionMismatch``."""
     found = bucket.read(LEDGER)
     return None if found is None else lease.Seen(decode_ledger(found.content, bucket.place(LEDGER)), found.version)
 
 
 class BucketElection:
-    """One JobManager's side."""
+    """The leader election of one JobManager in a bucket."""
 
     def __init__(self, settings: BucketSettings) -> None:
         self._settings = settings
@@ -84,7 +84,8 @@ class BucketElection:
         return self._settings.lease_ms
 
     def seek(self, contact: Contact, tell: Callable[[ElectionEvent], None]) -> None:
-        """Raises ``TidegateError`` where the bucket does not answer, does not keep conditions, or holds what this version cannot read."""
+        """Starts the election. Raises ``TidegateError`` where the bucket does not answer, does not honour conditions, or holds a ledger that this
+        version cannot read."""
         self._contact, self._tell = contact, tell
         read_ledger(self._bucket)
         check_conditions(self._bucket)
@@ -122,7 +123,7 @@ class BucketElection:
         return names_below(self._lease.entries, below)
 
     def change(self, term: int, change: Change) -> bool:
-        """Returns whether things are as it asks for. Raises ``Deposed`` or ``Unavailable``."""
+        """Changes an entry as the leader of ``term``. Returns whether the entries are as the change asks for. Raises ``Deposed`` or ``Unavailable``."""
         waiting: Future[bool] = Future()
         with self._number_lock:
             self._last_number += 1
@@ -205,7 +206,7 @@ class BucketElection:
     # ---- for those who look for standbys -----------------------------------------------------------------------------
 
     def _show(self) -> None:
-        """Writes where this process is, once in a lease, while it waits; removes that when it does not."""
+        """Writes the address of this process once per lease while it is a standby; removes it otherwise."""
         if self._lease.state is not lease.LeaseState.IN_LINE:
             self._hide()
             return
@@ -217,7 +218,7 @@ class BucketElection:
             self._bucket.put(f"{STANDBYS}/{self._holder}", encode_contact(self._contact))
 
     def _sweep(self) -> None:
-        """What standbys left that were killed: those that live write theirs again."""
+        """Removes the objects of standbys that were killed: live ones write theirs again."""
         with contextlib.suppress(Unavailable):
             ledger = self._bucket.read(LEDGER)
             for name, modified in self._bucket.names(STANDBYS).items():
@@ -233,8 +234,7 @@ class BucketElection:
 
 
 class BucketEntries(Entries):
-    """Entries of the ledger, as the leader of one term changes them. Reads are of its own copy, which no other process changes while it
-    leads."""
+    """Entries of the ledger for the leader of one term. Reads its own copy, which no other process changes while it leads."""
 
     excludes_others = False
 

@@ -1,4 +1,4 @@
-"""One JobManager's part in an election by compare-and-swap of one object, and its changes of that object, as a machine.
+"""The state machine of one JobManager that elects a leader by compare-and-swap of one object, and changes that object.
 
                 TurnAsked             Looked: no leader, or its lease is over           Swapped
     WATCHING ───────────────▶ IN_LINE ─────────────────────────────────────▶ CLAIMING ─────────▶ LEADING
@@ -27,7 +27,7 @@ from tidegate.model.leadership import Connected, ElectionEvent, LockAcquired, Lo
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """How a store names the version of an object."""
+    """The version of an object, as its store names it."""
 
     e_tag: str | None
     version: str | None = None
@@ -35,7 +35,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a read has shown."""
+    """The result of reading the ledger, with its version."""
 
     ledger: Ledger
     version: Version
@@ -46,31 +46,31 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Woken:
-    """The time of the last ``WakeMe`` has come."""
+    """Event: the time of the last ``WakeMe`` has come."""
 
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """``None``: there is no ledger."""
+    """Event: the ledger was read; ``None``: it does not exist."""
 
     seen: Seen | None
 
 
 @dataclass(frozen=True, slots=True)
 class Swapped:
-    """It is durable, and has this version."""
+    """Event: a swap succeeded and is durable, with this version."""
 
     version: Version
 
 
 @dataclass(frozen=True, slots=True)
 class SwapRefused:
-    """Something else is there than was expected; after a repeated request that may be what this process wrote itself."""
+    """Event: a swap was refused since the object has another version; after a repeated request, this process may have written it itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotAnswered:
-    """A swap may have happened, or may happen yet."""
+    """Event: a request got no answer. A swap may have happened, or may happen later."""
 
     reason: str = ""
 
@@ -82,12 +82,12 @@ class TurnAsked:
 
 @dataclass(frozen=True, slots=True)
 class GiveUpAsked:
-    """Out of the line, or out of the lead."""
+    """Event: give up waiting for the lead, or the lead."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeAsked:
-    """Numbers are used once."""
+    """Event: a change was requested. Each number is used once."""
 
     number: int
     term: int
@@ -102,12 +102,12 @@ LeaseEvent = Woken | Looked | Swapped | SwapRefused | NotAnswered | TurnAsked | 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Read the ledger."""
+    """Command: read the ledger."""
 
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """Write the ledger if the object has the expected version; ``None``: if there is none."""
+    """Command: write the ledger if the object has the expected version; ``None``: if it does not exist."""
 
     ledger: Ledger
     expected: Version | None
@@ -115,7 +115,7 @@ class Swap:
 
 @dataclass(frozen=True, slots=True)
 class WakeMe:
-    """Replaces the one before."""
+    """Command: wake the machine later; replaces the previous one."""
 
     delay_ms: int
 
@@ -127,7 +127,7 @@ class Tell:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The change is durable. ``is_so``: things are as it asked for."""
+    """Command: the change is durable. ``is_so``: the entries are as it asked for."""
 
     number: int
     is_so: bool
@@ -135,7 +135,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class ChangeRefused:
-    """Another leads: it did not happen, and will not."""
+    """Command: the change was refused, and will not happen, since another process leads."""
 
     number: int
     reason: str
@@ -143,7 +143,7 @@ class ChangeRefused:
 
 @dataclass(frozen=True, slots=True)
 class ChangeUnknown:
-    """The lead is over, and the change was sent: it may have happened in time."""
+    """Command: the lead ended after the change was sent: it may have happened."""
 
     number: int
     reason: str
@@ -151,7 +151,7 @@ class ChangeUnknown:
 
 @dataclass(frozen=True, slots=True)
 class GaveUp:
-    """Others may lead."""
+    """Command: the lead was given up; others may lead."""
 
 
 LeaseCommand = Look | Swap | WakeMe | Tell | Done | ChangeRefused | ChangeUnknown | GaveUp
@@ -170,14 +170,14 @@ _RESIGNED = "this JobManager has given up its lead"
 
 
 class Watch:
-    """For how long a ledger has not changed, by one clock."""
+    """Measures for how long a ledger has not changed, by this process's clock."""
 
     def __init__(self) -> None:
         self._mark: tuple[int, int, str] | None = None
         self._since_ms = 0
 
     def left_ms(self, ledger: Ledger | None, now_ms: int) -> int:
-        """Returns the time until its lease is over, as far as this process has watched it; 0 when there is no leader."""
+        """Returns the ms until the lease of a ledger ends, as far as this process has watched it; 0 when there is no leader."""
         if ledger is None or not ledger.holder:
             return 0
         if ledger.mark != self._mark:
@@ -186,10 +186,10 @@ class Watch:
 
 
 class Lease:
-    """The machine. At most one request is under way: a look or a swap, each answered by one event."""
+    """The election machine. At most one request is in progress: a look or a swap, each answered by one event."""
 
     def __init__(self, holder: str, lease_ms: int, renew_ms: int) -> None:
-        """``holder`` names this process and no other one, also after it was started again."""
+        """``holder``: a name of this process that no other process has, also after a restart."""
         self.state = S.WATCHING
         self.session = 0
         """0 until the store has answered."""
@@ -248,7 +248,7 @@ class Lease:
     # ---- requests ----------------------------------------------------------------------------------------------------
 
     def _next(self, now_ms: int) -> Sequence[LeaseCommand]:
-        """Nothing is under way: what is due?"""
+        """Returns the next commands when no request is in progress."""
         if not self.leads or self._must_look:
             return self._look(now_ms)
         due_ms = self._asked_ms + self._renew_ms - now_ms
@@ -260,7 +260,7 @@ class Lease:
         return self._ask(Look(), now_ms)
 
     def _write(self, now_ms: int) -> Sequence[LeaseCommand]:
-        """All changes that wait, in one swap; without one it renews the lease."""
+        """Writes all pending changes in one swap; without one it renews the lease."""
         if self._base is None:
             raise AssertionError("leads without a ledger")
         if self._is_leaving:
@@ -277,7 +277,7 @@ class Lease:
     # ---- answers -----------------------------------------------------------------------------------------------------
 
     def _take(self, kind: type[R]) -> R:
-        """Returns the request that is answered now."""
+        """Returns the request that this event answers."""
         request, self._asked = self._asked, None
         if not isinstance(request, kind):
             raise AssertionError(f"the answer to a {kind.__name__} that was not asked for")
@@ -318,7 +318,7 @@ class Lease:
         return [*self._connected(now_ms), *done, *self._next(now_ms)]
 
     def _on_refused(self, now_ms: int) -> Sequence[LeaseCommand]:
-        """A look tells whose ledger is there."""
+        """Reads the ledger after a refused swap, to see whose it is."""
         self._take(Swap)
         self._sent = {}
         if self.state is S.CLAIMING:
@@ -380,7 +380,7 @@ class Lease:
         return refused
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when it contradicts itself; between events."""
+        """Checks the invariants of the machine between events. Raises ``AssertionError``."""
         assert self.leads == (self.term != 0), f"{self.state} in term {self.term}"
         assert self.leads or not self._pending, f"{self._pending} wait without a lead"
         assert set(self._sent) <= set(self._pending), "a change was sent that does not wait for an answer"

@@ -1,4 +1,4 @@
-"""What the one object of a cluster says, as a value: who leads, in which term, and the entries of its jobs.
+"""The content of a cluster's one object: who leads, in which term, and the entries of its jobs.
 
 Everything is in one object because a bucket has no transactions: a compare-and-swap of this object changes an entry and checks the lead at once.
 """
@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 LEADER = "leader/dispatcher/connection_info"
-"""The entry that says where the leader is; the name is that of ZooKeeper's node."""
+"""The entry with the leader's address; its name is that of ZooKeeper's node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """``holder`` names the process that leads, empty after it has resigned. ``revision`` grows with each swap, so no content comes twice, and
-    a version of the object (often a checksum of its content) neither."""
+    """The ledger. ``holder``: the name of the process that leads, empty after it has resigned. ``revision``: grows with each swap, so that neither a
+    content nor a version of the object (often a checksum of its content) occurs twice."""
 
     term: int
     revision: int
@@ -25,13 +25,13 @@ class Ledger:
 
     @property
     def mark(self) -> tuple[int, int, str]:
-        """Differs after each swap: as long as it changes, the leader lives."""
+        """A value that differs after each swap: while it changes, the leader lives."""
         return (self.term, self.revision, self.holder)
 
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Another value that is there stays."""
+    """Creates an entry; an existing one with another value stays."""
 
     name: str
     value: bytes
@@ -45,7 +45,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """With all that is below it."""
+    """Removes an entry with all entries below it."""
 
     name: str
 
@@ -54,7 +54,7 @@ Change = Create | Put | Delete
 
 
 def claimed(found: Ledger | None, holder: str, term: int, lease_ms: int) -> Ledger:
-    """A new leader takes over the entries, and has not said yet where it is."""
+    """Returns the ledger that a new leader writes: with the entries, without the leader's address."""
     if found is None:
         return Ledger(term, 1, holder, lease_ms)
     entries = {name: value for name, value in found.entries.items() if name != LEADER}
@@ -62,18 +62,18 @@ def claimed(found: Ledger | None, holder: str, term: int, lease_ms: int) -> Ledg
 
 
 def renewed(ledger: Ledger, entries: Mapping[str, bytes] | None = None) -> Ledger:
-    """The next revision of the same term."""
+    """Returns the ledger with the next revision in the same term."""
     return replace(ledger, revision=ledger.revision + 1, entries=ledger.entries if entries is None else entries)
 
 
 def released(ledger: Ledger) -> Ledger:
-    """Says that there is no leader, so that the next one need not wait for the end of the lease."""
+    """Returns the ledger without a leader, so that the next one need not wait for the end of the lease."""
     entries = {name: value for name, value in ledger.entries.items() if name != LEADER}
     return replace(renewed(ledger, entries), holder="")
 
 
 def change(entries: dict[str, bytes], asked: Change) -> bool:
-    """Carries it out in place. Returns whether things are as it asked for. A second time does no harm."""
+    """Applies a change to the entries in place. Returns whether they are as it asked for. Repeating it is harmless."""
     match asked:
         case Create():
             return entries.setdefault(asked.name, asked.value) == asked.value
@@ -86,6 +86,6 @@ def change(entries: dict[str, bytes], asked: Change) -> bool:
 
 
 def names_below(entries: Mapping[str, bytes], folder: str) -> list[str]:
-    """The names of the entries and folders right below a folder, sorted."""
+    """Returns the sorted names of the entries and folders in a folder."""
     below = [name[len(folder) + 1 :] for name in entries if name.startswith(f"{folder}/")]
     return sorted({name.partition("/")[0] for name in below})

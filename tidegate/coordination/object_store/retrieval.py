@@ -15,14 +15,15 @@ from tidegate.coordination.port import decode_contact, decode_leader
 from tidegate.model.leadership import Contact, Leader
 
 _MISSED = 3
-"""Times that one which waits may have missed to say so: it is slow, perhaps."""
+"""How many updates a standby may miss before it counts as gone."""
 
 
 class BucketRetrieval:
-    """Says that there is no leader when it has seen the ledger unchanged for the time of its lease; the first look trusts it."""
+    """Leader retrieval from a bucket. Reports no leader when the ledger stayed unchanged for the time of its lease; trusts the ledger when it first
+    reads it."""
 
     def __init__(self, settings: BucketSettings, clock: Callable[[], float] = time.monotonic) -> None:
-        """``clock`` in seconds."""
+        """``clock``: in seconds."""
         self._settings = settings
         self._clock = clock
         self._bucket: Bucket | None = None
@@ -40,7 +41,7 @@ class BucketRetrieval:
         return decode_leader(content, bucket.place(LEDGER))
 
     def standbys(self) -> list[Contact]:
-        """Returns them in no order: the first one to claim leads next. One that was killed is left out, by the clock of the store alone."""
+        """Returns the standbys in no order: the first one to claim leads next. Killed ones are left out, by the clock of the store alone."""
         bucket = self._opened()
         ledger = bucket.read(LEDGER)
         if ledger is None:

@@ -1,1 +1,1 @@
-"""Keys in canonical form: which keys are one key."""
+"""The canonical form of keys, which decides whether two keys are equal."""

@@ -1,4 +1,4 @@
-"""The canonical form of a key: two keys are one key just when their forms are equal, in a dict and as bytes.
+"""The canonical form of a key: two keys are equal exactly when their forms are equal, both in a dict and as bytes.
 
     key ─▶ canonical_key ─▶ form: itself, or ``EncodedKey``     what tables, timers and maps are looked up by
                               └▶ encode_form ─▶ bytes ─▶ decode_form ─▶ form      rows of RocksDB, sorted runs of BATCH
@@ -39,11 +39,12 @@ _DOUBLE = struct.Struct(">cd")
 _SIZE = struct.Struct(">cI")
 
 PLAIN = frozenset({int, str, type(None), datetime.date, datetime.timedelta})
-"""Keys of these types, and tuples of them, are their own form: Python finds them equal to nothing of another type that is a form."""
+"""Types of keys that are their own canonical form, as tuples of them are: Python finds them equal to no form of another type."""
 
 
 class EncodedKey(bytes):
-    """The form of a key that Python would take for another one. Equal to no form of another key, hashed as bytes are. ``key``: the key."""
+    """The canonical form, as bytes, of a key that Python would find equal to a different key. Equal to no form of another key, hashed like bytes.
+    ``key``: the key."""
 
     key: Key
 
@@ -69,7 +70,7 @@ TRUE, FALSE = EncodedKey(b"t", True), EncodedKey(b"f", False)
 
 
 def canonical_key(key: Key) -> Key:
-    """The form of a key. Raises ``InvalidJob`` for a key that has no value of its own or cannot be hashed, ``NotSerializable``."""
+    """Returns the canonical form of a key. Raises ``InvalidJob`` for a key whose class has no hash or no equality of its own, and ``NotSerializable``."""
     kind = key.__class__
     if kind in PLAIN or kind is EncodedKey:
         return key
@@ -89,22 +90,22 @@ def canonical_key(key: Key) -> Key:
 
 
 def canonical_keys(keys: list[Key]) -> list[Key]:
-    """The form of each."""
+    """Returns the canonical form of each key."""
     return keys if PLAIN.issuperset(map(type, keys)) else list(map(canonical_key, keys))
 
 
 def value_of(form: Key) -> Key:
-    """The key of a form."""
+    """Returns the key of a canonical form."""
     return form.key if form.__class__ is EncodedKey else form
 
 
 def values_of(forms: Sequence[Key]) -> Sequence[Key]:
-    """The key of each form."""
+    """Returns the key of each canonical form."""
     return list(map(value_of, forms)) if EncodedKey in set(map(type, forms)) else forms
 
 
 def check_key(key: Key) -> None:
-    """Raises ``InvalidJob`` for what cannot be a key, at any depth of tuples, rows, sets and dataclasses."""
+    """Checks that a value can be a key, at any depth of tuples, rows, sets and dataclasses. Raises ``InvalidJob``."""
     kind = key.__class__
     if kind in PLAIN:
         return
@@ -127,7 +128,7 @@ def check_key(key: Key) -> None:
 
 
 def encode_form(key: Key) -> bytes:
-    """The bytes of a form or a key. Raises ``NotSerializable``."""
+    """Encodes a canonical form or a key as bytes. Raises ``NotSerializable``."""
     kind = key.__class__
     if kind is int:
         if -0x8000000000000000 <= key <= 0x7FFFFFFFFFFFFFFF:
@@ -151,7 +152,7 @@ def encode_form(key: Key) -> bytes:
 
 
 def decode_form(content: bytes, at: int = 0) -> tuple[Key, int]:
-    """The form whose bytes begin at ``at``, and where they end."""
+    """Decodes the canonical form whose bytes begin at ``at``; returns it with the position of its end."""
     mark = content[at]
     if mark == 0x69:  # i
         return _INT64.unpack_from(content, at)[1], at + 9
@@ -175,11 +176,11 @@ def _encoded_float(key: float) -> EncodedKey:
 
 
 _of_whole_float = lru_cache(1 << 14)(_encoded_float)
-"""Not of zeros, which a dict takes for one."""
+"""Encodes whole floats, cached. Not for zeros: a dict takes 0.0 and -0.0 for one key."""
 
 
 def _is_plain(key: Key) -> bool:
-    """Whether a key is its own form."""
+    """Tells whether a key is its own canonical form."""
     kind = key.__class__
     if kind is tuple:
         return all(part.__class__ in PLAIN or (part.__class__ is tuple and _is_plain(part)) for part in key)
@@ -187,7 +188,7 @@ def _is_plain(key: Key) -> bool:
 
 
 def _plain(key: Key) -> Key:
-    """Lists as tuples and numpy's scalars as Python's values, at any depth of tuples."""
+    """Converts lists to tuples and numpy scalars to Python values, at any depth of tuples."""
     kind = key.__class__
     if kind is tuple or kind is list:
         return tuple(part if part.__class__ in PLAIN else _plain(part) for part in key)
@@ -231,7 +232,7 @@ def _encode_rare(key: Key, kind: type) -> bytes:
 
 
 def _decode(content: bytes, at: int) -> tuple[Key, int]:
-    """The key whose bytes begin at ``at``, and where they end."""
+    """Decodes the key whose bytes begin at ``at``; returns it with the position of its end."""
     mark = content[at : at + 1]
     match mark:
         case b"i":
@@ -259,7 +260,7 @@ def _decode_several(content: bytes, at: int, count: int) -> tuple[list[Key], int
 
 
 def _made(held: bytes) -> Key:
-    """What is behind a 'p'."""
+    """Decodes a key that is an object: a pickled one, a row, an enum member, a named tuple or a dataclass."""
     mark = held[:1]
     if mark == b"p":
         return unpickled_key(held[1:])
@@ -295,7 +296,7 @@ def _decode_sized(mark: bytes, content: bytes) -> Key:
 
 
 def _shortest(key: decimal.Decimal) -> decimal.Decimal:
-    """Without zeros at the end, so that equal numbers have equal bytes; never rounded."""
+    """Removes trailing zeros of a decimal without rounding, so that equal numbers have equal bytes."""
     sign, digits, exponent = key.as_tuple()
     assert isinstance(exponent, int)
     parts = list(digits)

@@ -1,4 +1,4 @@
-"""Keys of classes as bytes, which depend on their values alone: pickles without memo, with sets in the order of their elements and one NaN.
+"""Pickles keys so that the bytes depend on their values alone: without memo, with the elements of sets in order and one NaN.
 
 Classes and functions that no import finds are written by their names: those of the script, whose module is ``__main__`` somewhere else, and local ones.
 They are known again in the process in which a key of theirs was encoded.
@@ -19,18 +19,18 @@ _SCRIPT = "__main__"
 _NAN, _SET, _FROZENSET, _NAMED = "NaN", "set", "frozenset", "named"
 
 _named: dict[str, UserObject] = {}
-"""Classes and functions of this process by ``module:qualname``."""
+"""The classes and functions of this process by ``module:qualname``."""
 _names: dict[UserObject, tuple[str, bool]] = {}
-"""By class or function: its name, and whether importing finds it."""
+"""The name of each class or function, and whether it can be imported by it."""
 
 
 def name_of(named: UserObject) -> str:
-    """Returns ``module:qualname`` of a class or function, by which ``named_by`` finds it."""
+    """Returns the name ``module:qualname`` of a class or function, by which ``named_by`` finds it."""
     return _name_of(named)[0]
 
 
 def named_by(name: str) -> UserObject:
-    """Returns the class or function."""
+    """Returns the class or function of a name: the one that this process has registered, or an imported one."""
     if name not in _named:
         module, _, qualname = name.partition(":")
         _named[name] = _found(importlib.import_module(module), qualname)
@@ -38,17 +38,17 @@ def named_by(name: str) -> UserObject:
 
 
 def pickled_key(key: Key) -> bytes:
-    """Equal for keys of one class with the same parts. ``unpickled_key`` reads it, in this process. Raises ``NotSerializable``."""
+    """Pickles a key; the bytes are equal for keys of one class with equal parts. ``unpickled_key`` of this process reads them. Raises ``NotSerializable``."""
     return _pickled(key, _FormPickler)
 
 
 def unpickled_key(content: bytes) -> Key:
-    """Returns the key of ``pickled_key``."""
+    """Returns the key that ``pickled_key`` has pickled."""
     return _Unpickler(io.BytesIO(content)).load()
 
 
 def hashed_bytes(key: Key) -> bytes:
-    """What the hash of a key is made of, the same in every process; it is only hashed. Raises ``NotSerializable``."""
+    """Returns the bytes from which a key is hashed, the same in every process; they are not read again. Raises ``NotSerializable``."""
     return _pickled(key, _HashPickler)
 
 
