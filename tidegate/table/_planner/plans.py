@@ -58,6 +58,8 @@ def _hold_temporary_tables(j_plan: Any, planner: Planner) -> None:
             hold(node.getTableSourceSpec())
         elif kind.endswith("ExecSink"):
             hold(node.getTableSinkSpec())
+        elif kind.endswith("ExecLookupJoin"):  # the class above has the field
+            hold(_place(node.getClass().getSuperclass(), "temporalTableSourceSpec").get(node).getTableSourceSpec())
         for edge in node.getInputEdges():
             visit(edge.getSource())
 

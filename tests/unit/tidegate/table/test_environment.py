@@ -246,6 +246,23 @@ def test_a_plan_holds_temporary_tables_with_what_hints_say(is_streaming: bool) -
     assert sink["resolvedTable"]["options"] == {"connector": "blackhole"}
 
 
+@pytest.mark.parametrize("is_streaming", [True, False])
+def test_a_plan_holds_the_temporary_table_that_a_lookup_join_asks(is_streaming: bool) -> None:
+    mode = EnvironmentSettings.in_streaming_mode() if is_streaming else EnvironmentSettings.in_batch_mode()
+    tables = TableEnvironment.create(mode)
+    options = {"connector": "filesystem", "path": "/names", "format": "csv"}
+    given = ", ".join(f"'{key}' = '{value}'" for key, value in options.items())
+    tables.execute_sql(f"CREATE TEMPORARY TABLE names (k INT, name STRING) WITH ({given})")
+    tables.execute_sql(
+        "CREATE TABLE rows_in (k INT, p AS PROCTIME()) WITH ('connector' = 'datagen', 'number-of-rows' = '3')"
+    )
+    tables.execute_sql("CREATE TABLE rows_out (name STRING) WITH ('connector' = 'blackhole')")
+    join = "SELECT n.name FROM rows_in AS r JOIN names FOR SYSTEM_TIME AS OF r.p AS n ON r.k = n.k"
+    text = tables.compile_plan_sql(f"INSERT INTO rows_out {join}").as_json_string()
+    (asked,) = (node["temporalTable"] for node in json.loads(text)["nodes"] if "temporalTable" in node)
+    assert asked["lookupTableSource"]["table"]["resolvedTable"]["options"] == options
+
+
 def test_statement_sets_are_one_plan(tables: TableEnvironment) -> None:
     both = tables.create_statement_set().add_insert_sql("INSERT INTO p SELECT * FROM v")
     tables.execute_sql("CREATE TABLE q (id BIGINT, name STRING) WITH ('connector' = 'blackhole')")
