@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tests.differential_tables import queries, time_queries
-from tests.differential_tables.tables import Table, table, types
+from tests.differential_tables.tables import Table, changes_of, table, types
 
 ZONES = ("UTC", "UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata")
 
@@ -39,17 +39,20 @@ def case_of(seed: int) -> Case:
     if is_keyed:
         computed = []
     tables = (table(r, "t", key, wide, computed), table(r, "u", key, wide, computed, is_keyed=is_keyed))
+    if kind in _THREE:
+        tables = (*tables, table(r, "v", key, wide, computed))
     is_streaming = kind in _STREAMING or (kind not in _BATCH and r.random() < 0.65)
     options = {"table.local-time-zone": r.choice(ZONES)}
+    if is_streaming and kind in _CHANGING and r.random() < _CHANGING[kind]:
+        tables = tuple(changes_of(r, one) if r.random() < 0.7 else one for one in tables)
     if kind in _UPDATED and r.random() < 0.3:
         kind = f"updated {kind}"
         views = tuple(_of_groups(one) for one in tables)
-        query, is_exact = _KINDS[kind.removeprefix("updated ")](r, *views)
-        query = f"WITH tt AS ({_groups(r, views[0])}), uu AS ({_groups(r, views[1])}) " + re.sub(
-            r"\b(FROM|JOIN) ([tu])\b(?! AS| p)", r"\1 \2\2 AS \2", query
-        )
+        query, is_exact = _KINDS[kind.removeprefix("updated ")](r, *views[:2])
+        groups = ", ".join(f"{one.name * 2} AS ({_groups(r, one)})" for one in views)
+        query = f"WITH {groups} " + re.sub(r"\b(FROM|JOIN) ([tuv])\b(?! AS| p)", r"\1 \2\2 AS \2", query)
     else:
-        query, is_exact = _KINDS[kind](r, *tables)
+        query, is_exact = _KINDS[kind](r, *tables[:2])
     if not is_streaming:  # rows are sorted by key there, and which one comes first is not said
         query = query.replace("FIRST_VALUE", "MIN").replace("LAST_VALUE", "MAX")
         query = re.sub(r"\b(LISTAGG|ARRAY_AGG|JSON_ARRAYAGG)\(((?:DISTINCT )?[\w.`]+)[^)]*\)", r"COUNT(\2)", query)
@@ -95,7 +98,9 @@ _KINDS: Mapping[str, Callable[[random.Random, Table, Table], tuple[str, bool]]] 
     "aggregates": queries.aggregate,
     "distinct": queries.distinct,
     "join": queries.join,
+    "joins of joins": queries.joins_of_joins,
     "sets": queries.sets,
+    "sets of sets": queries.sets_of_sets,
     "top": queries.top,
     "deduplicate": queries.deduplicate,
     "windows": time_queries.windows,
@@ -114,9 +119,35 @@ _KINDS: Mapping[str, Callable[[random.Random, Table, Table], tuple[str, bool]]] 
     "ranks": queries.ranks,
     "sorts": queries.sorts,
 }
+_THREE = ("joins of joins", "sets of sets")
+_CHANGING = {
+    "join": 0.4,
+    "joins of joins": 0.6,
+    "sets": 0.4,
+    "sets of sets": 0.6,
+    "subqueries": 0.4,
+    "nested": 0.2,
+    "aggregate": 0.2,
+    "distinct": 0.2,
+    "top": 0.3,
+    "unnest": 0.2,
+}
+"""How many of these streams are over tables whose rows change and go."""
 _STREAMING = ("top", "deduplicate", "sessions", "legacy windows", "over", "interval join", "temporal join")
 _BATCH = ("ranks", "sorts")
-_UPDATED = ("aggregate", "aggregates", "distinct", "join", "sets", "top", "unnest", "subqueries", "projection")
+_UPDATED = (
+    "aggregate",
+    "aggregates",
+    "distinct",
+    "join",
+    "joins of joins",
+    "sets",
+    "sets of sets",
+    "top",
+    "unnest",
+    "subqueries",
+    "projection",
+)
 _MINI_BATCHES = (
     "aggregate",
     "updated aggregate",
@@ -124,6 +155,8 @@ _MINI_BATCHES = (
     "nested",
     "windows",
     "updated join",
+    "joins of joins",
+    "updated joins of joins",
     "distinct",
 )
 

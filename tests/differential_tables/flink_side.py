@@ -1,14 +1,13 @@
 """Runs statements through Flink 2.3, at parallelism 1 and in a mini cluster of this process.
 
 Run by the Python of a Flink environment (``tests/servers/flink_environment.py``): ``python flink_side.py FOLDER CASES RESULTS``. ``CASES``: JSON
-lines of ``tables`` (``ddl`` with ``{path}``, ``rows``), ``query``, ``is_streaming``, ``options``. ``RESULTS``: JSON lines of ``plan`` and ``changes``, with
-``null`` for NULL and otherwise Flink's own text of each value; ``error`` instead of ``changes`` where it failed when it ran; ``refused`` where it
-was not planned. A mini cluster stops answering after some 200 jobs: give it at most 60 statements.
+lines of ``tables`` (``ddl`` with ``{path}``, ``text`` of the file), ``query``, ``is_streaming``, ``options``. ``RESULTS``: JSON lines of ``plan`` and
+``changes``, with ``null`` for NULL and otherwise Flink's own text of each value; ``error`` instead of ``changes`` where it failed when it ran; ``refused``
+where it was not planned. A mini cluster stops answering after some 200 jobs: give it at most 60 statements.
 """
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
 from pathlib import Path
@@ -75,8 +74,7 @@ def environment(case: dict[str, Any], folder: Path, options: dict[str, str]) -> 
     )
     for table in case["tables"]:
         path = folder / f"{table['name']}.csv"
-        with path.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file, lineterminator="\n").writerows(table["rows"])
+        path.write_text(table["text"], "utf-8")
         made.executeSql(table["ddl"].replace("{path}", str(path)))
     return made
 

@@ -128,6 +128,41 @@ def join(r: random.Random, t: Table, u: Table) -> tuple[str, bool]:
     return f"SELECT t.id, u.id AS ui, t.k, u.k AS uk, {expression(r, both)} AS e FROM t {how} u ON {on}", False
 
 
+def joins_of_joins(r: random.Random, t: Table, u: Table) -> tuple[str, bool]:
+    """Over three tables; ``v`` has the columns of ``u``."""
+    plain = [name for name, type in t.columns if name not in ("id", "ts") and _is_plain(type)]
+
+    def on(left: str, right: str) -> str:
+        name = r.choice(["k", "k", "id", r.choice(plain)])
+        sign = "=" if r.random() < 0.85 else "IS NOT DISTINCT FROM"
+        more = f" AND {left}.id {r.choice(['<', '<>', '>='])} {right}.id" if r.random() < 0.25 else ""
+        return f"{left}.{name} {sign} {right}.{name}{more}"
+
+    first, second = (r.choice(["JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]) for _ in range(2))
+    from_ = f"FROM t {first} u ON {on('t', 'u')} {second} v ON {on(r.choice('tu'), 'v')}"
+    if r.random() < 0.25:
+        of_v = f"{'NOT ' if r.random() < 0.5 else ''}EXISTS (SELECT 1 FROM v WHERE {on(r.choice('tu'), 'v')})"
+        return f"SELECT t.id, u.id AS ui, t.k FROM t {first} u ON {on('t', 'u')} WHERE {of_v}", False
+    if r.random() < 0.35:
+        calls = f"COUNT(*) AS c, SUM(u.id) AS s, MAX(v.id) AS m, COUNT(DISTINCT t.k) AS d{r.choice(['', ', MIN(u.k) AS n'])}"
+        key = f"{r.choice('tuv')}.k"
+        return f"SELECT {key} AS g, {calls} {from_} GROUP BY {key}", False
+    return f"SELECT t.id, u.id AS ui, v.id AS vi, t.k, u.k AS uk, v.k AS vk {from_}", False
+
+
+def sets_of_sets(r: random.Random, t: Table, u: Table) -> tuple[str, bool]:
+    """Over three tables."""
+    names = ", ".join(
+        r.sample([name for name, type in t.columns if name not in ("id", "ts") and _is_plain(type)], r.randint(1, 2))
+    )
+    first, second = (f"{r.choice(['UNION', 'INTERSECT', 'EXCEPT'])}{r.choice(['', ' ALL'])}" for _ in range(2))
+    t_, u_, v_ = (f"SELECT {names} FROM {name}{where(r, scope(of))}" for name, of in (("t", t), ("u", u), ("v", u)))
+    made = r.choice([f"({t_} {first} {u_}) {second} {v_}", f"{t_} {first} ({u_} {second} {v_})"])
+    if r.random() < 0.3:
+        return f"SELECT COUNT(*) AS c, COUNT(DISTINCT {names.split(', ')[0]}) AS d FROM ({made})", False
+    return made, False
+
+
 def sets(r: random.Random, t: Table, u: Table) -> tuple[str, bool]:
     names = ", ".join(
         r.sample([name for name, type in t.columns if name not in ("id", "ts") and _is_plain(type)], r.randint(1, 2))

@@ -1,8 +1,9 @@
-"""Statements that Flink 2.3.0 ran, with their tables, plans and changelogs: random ones (``recorded.json.xz``) and those of ``chosen.py``
-and ``found.py`` (``recorded_chosen.json.xz``).
+"""Statements that Flink 2.3.0 ran, with their tables, plans and changelogs: random ones (``recorded.json.xz``), those of ``chosen.py``
+and ``found.py`` (``recorded_chosen.json.xz``), and those of ``families.py`` (``recorded_families.json.xz``).
 
 python -m tests.differential_tables.recording [--cases 200] [--first-seed N]     records them anew, which takes some seconds for each
 python -m tests.differential_tables.recording --chosen                           those of ``chosen.py`` and ``found.py``
+python -m tests.differential_tables.recording --families                         those of ``families.py``
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ import msgspec
 
 from tests.differential_tables.cases import case_of
 from tests.differential_tables.chosen import chosen
+from tests.differential_tables.families import families
 from tests.differential_tables.found import found
 from tests.differential_tables.judge import Judged, judged
 from tests.sim.seeds import BASE_SEED
 
 _RANDOM = Path(__file__).with_name("recorded.json.xz")
 _CHOSEN = Path(__file__).with_name("recorded_chosen.json.xz")
+_FAMILIES = Path(__file__).with_name("recorded_families.json.xz")
 
 
 def recorded() -> Sequence[Judged]:
@@ -35,6 +38,11 @@ def recorded() -> Sequence[Judged]:
 def recorded_chosen() -> Sequence[Judged]:
     """Those of ``chosen.py``."""
     return _read(_CHOSEN)
+
+
+def recorded_families() -> Sequence[Judged]:
+    """Those of ``families.py``."""
+    return _read(_FAMILIES)
 
 
 @cache
@@ -53,8 +61,11 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=200)
     parser.add_argument("--first-seed", type=int, default=BASE_SEED)
     parser.add_argument("--chosen", action="store_true")
+    parser.add_argument("--families", action="store_true")
     arguments = parser.parse_args()
-    if arguments.chosen:
+    if arguments.families:
+        write(judged(families()), _FAMILIES)
+    elif arguments.chosen:
         write(judged([*chosen(), *found()]), _CHOSEN)
     else:
         write(judged([case_of(arguments.first_seed + number) for number in range(arguments.cases)]), _RANDOM)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 Cells = Sequence[Sequence[str]]
 NULL = "NULL"
@@ -83,7 +86,8 @@ _KEYS: Mapping[str, Callable[[random.Random], str]] = {
 class Table:
     """``columns``: name and type, of which ``id`` comes first and differs from row to row, ``k`` is a key with few values, and ``ts`` the event time.
 
-    ``computed``: the expressions of the columns that are not in the file; ``is_keyed``: ``k`` is its primary key.
+    ``computed``: the expressions of the columns that are not in the file; ``is_keyed``: ``k`` is its primary key; ``key``: another one; ``kinds``: the kinds of
+    ``rows``, which are changes then, in a file of Debezium's.
     """
 
     name: str
@@ -93,6 +97,8 @@ class Table:
     """The watermark is so long behind the newest event time."""
     computed: Mapping[str, str] = field(default_factory=dict)
     is_keyed: bool = False
+    key: str = ""
+    kinds: Sequence[str] = ()
 
     def named(self, *types: str) -> list[str]:
         """The names of its columns, except ``ts``, whose types begin like this."""
@@ -107,11 +113,39 @@ class Table:
         ]
         if self.is_keyed:
             columns.append("PRIMARY KEY (`k`) NOT ENFORCED")
+        if self.key:
+            columns.append(f"PRIMARY KEY (`{self.key}`) NOT ENFORCED")
         columns.append(f"WATERMARK FOR `ts` AS `ts` - INTERVAL '{self.delay_s}' SECOND")
+        form = "'debezium-json'" if self.kinds else f"'csv', 'csv.null-literal' = '{NULL}'"
         return (
             f"CREATE TABLE {self.name} ({', '.join(columns)}) WITH ('connector' = 'filesystem', 'path' = '{{path}}', "
-            f"'format' = 'csv', 'csv.null-literal' = '{NULL}')"
+            f"'format' = {form})"
         )
+
+    @property
+    def text(self) -> str:
+        """Its file."""
+        file = io.StringIO()
+        if not self.kinds:
+            csv.writer(file, lineterminator="\n").writerows(self.rows)
+        stored = [(name, type) for name, type in self.columns if name not in self.computed]
+        before = None
+        for kind, row in zip(self.kinds, self.rows, strict=False):
+            record = {name: _json(type, cell) for (name, type), cell in zip(stored, row, strict=True)}
+            if kind == "+I":
+                line = {"before": None, "after": record, "op": "c"}
+            elif kind == "-D":
+                line = {"before": record, "after": None, "op": "d"}
+            else:
+                line = {"before": before, "after": record, "op": "u"}
+                before = record
+            if kind != "-U":
+                file.write(json.dumps(line) + "\n")
+        return file.getvalue()
+
+
+def _json(type: str, cell: str) -> int | str | None:
+    return None if cell == NULL else int(cell) if type.startswith("INT") else cell
 
 
 def table(
@@ -137,6 +171,38 @@ def table(
     made = {f"d{i}": _COMPUTED[type] for i, type in enumerate(computed)}
     columns += zip(made, computed, strict=True)
     return Table(name, tuple(columns), rows, computed=made, is_keyed=is_keyed)
+
+
+def changing(r: random.Random, fresh: Cells, key: int | None = None) -> tuple[list[str], Cells]:
+    """Rows that come, change into others of ``fresh`` and go: the kinds of the changes, and their rows.
+
+    ``key``: the column whose values differ between the rows that are there.
+    """
+    there: list[Sequence[str]] = []
+    kinds: list[str] = []
+    rows: list[Sequence[str]] = []
+    for row in fresh:
+        same = [before for before in there if key is not None and before[key] == row[key]]
+        if not there or (not same and r.random() < 0.5):
+            kinds, rows, there = [*kinds, "+I"], [*rows, row], [*there, row]
+            continue
+        before = same[0] if same else r.choice(there)
+        there.remove(before)
+        if r.random() < 0.4:
+            kinds, rows = [*kinds, "-D"], [*rows, before]
+            continue
+        after = [before[at] if at == key else cell for at, cell in enumerate(row)]
+        kinds, rows, there = [*kinds, "-U", "+U"], [*rows, before, after], [*there, after]
+    return kinds, rows
+
+
+def changes_of(r: random.Random, t: Table) -> Table:
+    """A table whose rows are those of ``t``, and change; some have ``id`` as their key."""
+    has_key = r.random() < 0.5
+    fresh = t.rows if has_key else [[str(int(row[0]) % 4), *row[1:]] for row in t.rows]
+    kinds, rows = changing(r, [*fresh, *fresh], 0 if has_key else None)
+    columns = (("id", "INT NOT NULL"), *t.columns[1:]) if has_key else t.columns
+    return replace(t, columns=columns, rows=rows, kinds=kinds, key="id" if has_key else "")
 
 
 def types(r: random.Random) -> tuple[str, list[str], list[str]]:

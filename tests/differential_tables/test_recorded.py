@@ -8,7 +8,7 @@ import pytest
 
 from tests.differential_tables.cases import case_of
 from tests.differential_tables.judge import check
-from tests.differential_tables.recording import recorded, recorded_chosen
+from tests.differential_tables.recording import recorded, recorded_chosen, recorded_families
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -24,6 +24,11 @@ def test_statements_have_the_changes_of_flink(piece: int) -> None:
 def test_chosen_statements_have_the_changes_of_flink(piece: int) -> None:
     for one in recorded_chosen()[piece::PIECES]:
         check(one)
+
+
+@pytest.mark.parametrize("piece", range(PIECES))
+def test_statements_of_families_have_the_changes_of_flink(piece: int) -> None:
+    assert sum(check(one) for one in recorded_families()[piece::PIECES]) >= 12
 
 
 def test_the_recorded_statements_are_of_every_kind() -> None:

@@ -15,6 +15,7 @@ from tidegate.plan.expressions import AggregateCall, PlanPart, Rex, RexLiteral
 from tidegate.plan.logical_types import LogicalType
 from tidegate.plan.specs import (
     AsyncOptions,
+    AttributeRef,
     ConstantRange,
     GroupWindow,
     InputProperty,
@@ -407,6 +408,20 @@ class Join1(Node, frozen=True, kw_only=True, tag="stream-exec-join_1"):
     join_spec: JoinSpec
     left_upsert_keys: tuple[tuple[int, ...], ...] = ()
     right_upsert_keys: tuple[tuple[int, ...], ...] = ()
+    state: tuple[StateMetadata, ...] = ()
+
+
+class MultiJoin1(Node, frozen=True, kw_only=True, tag="stream-exec-multi-join_1"):
+    """Regular joins of several changelogs in a row. Of each input: how, and on what, it is joined to those before, nothing for the first; and its unique keys.
+
+    ``join_conditions``: over the fields of all inputs up to this one; ``join_attribute_map``: by input, as text, the fields that they compare.
+    """
+
+    join_types: tuple[str, ...]
+    join_conditions: tuple[Rex | None, ...]
+    join_attribute_map: dict[str, tuple[AttributeRef, ...]]
+    input_unique_keys: tuple[tuple[tuple[int, ...], ...] | None, ...]
+    multi_join_condition: Rex | None = None
     state: tuple[StateMetadata, ...] = ()
 
 

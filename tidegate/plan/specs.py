@@ -252,6 +252,15 @@ class JoinSpec(PlanPart, frozen=True):
     non_equi_condition: Rex | None
 
 
+class AttributeRef(PlanPart, frozen=True):
+    """Two fields of inputs of a join of several that must be equal; the right one is of the input that comes to those before."""
+
+    left_input_id: int
+    left_field_index: int
+    right_input_id: int
+    right_field_index: int
+
+
 class IntervalBounds(PlanPart, frozen=True):
     """Bounds of an interval join, in ms: right time + lower <= left time <= right time + upper."""
 

@@ -463,7 +463,7 @@ def _match(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator
         spec.partition.fields,
         schema,
         pattern_of(spec, row_type, context),
-        Measures(spec, row_type, context),
+        Measures(spec, row_type, node.output_type, context),
         time=first.index if is_event_time else None,
         order=others,
     )

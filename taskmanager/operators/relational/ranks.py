@@ -178,6 +178,8 @@ class TopN(RelationalOperator):
             self._last = max(row[self._last_rank] or 0, 0)
         before = rows[self._first : self._last]
         replaced = self._replaced(rows, row)
+        if replaced is not None and adds(kind) and self._tells_ranks:
+            return self._moved(rows, replaced, row, out)
         if replaced is not None and (adds(kind) or kind == DELETE):
             del rows[replaced]
         elif not adds(kind):
@@ -200,6 +202,31 @@ class TopN(RelationalOperator):
         key = [row[position] for position in self._upsert_keys]
         return next((at for at, old in enumerate(rows) if [old[p] for p in self._upsert_keys] == key), None)
 
+    def _moved(self, rows: list[Row], old: int, row: Row, out: list[Change]) -> list[Row]:
+        """A row takes the place of the one of its key, and its rank among the others (Flink: ``UpdatableTopNFunction.processElementWithRowNumber``, whose order
+        the changes have). Where it is ordered as before it stays among those that are ordered alike."""
+        before = list(rows)
+        place, replaced = self._sort_key(row), self._sort_key(rows.pop(old))
+        new = old if place == replaced else bisect_right(rows, place, key=self._sort_key)
+        rows.insert(new, row)
+        if before[old] == row:
+            return rows
+        changes = [(UPDATE_BEFORE, old)]
+        if new <= old:
+            for at in range(new, old):
+                changes.insert(0 if at == new else len(changes), (UPDATE_BEFORE, at))
+                changes.append((UPDATE_AFTER, at))
+            changes.append((UPDATE_AFTER, old))
+        else:
+            for at in range(old, new):
+                changes += [(UPDATE_BEFORE, at + 1), (UPDATE_AFTER, at)]
+            changes.append((UPDATE_AFTER, new))
+        for kind, at in changes:
+            is_in = self._first <= at and (self._last is None or at < self._last)
+            if is_in and (kind == UPDATE_AFTER or self._generates_update_before):
+                out.append((kind, self._ranked((rows if kind == UPDATE_AFTER else before)[at], at - self._first)))
+        return rows
+
     def _by_rank(self, before: Sequence[Row], now: Sequence[Row], out: list[Change]) -> None:
         changed = [
             (
@@ -209,8 +236,6 @@ class TopN(RelationalOperator):
             for at in range(max(len(before), len(now)))
             if at >= len(before) or at >= len(now) or before[at] != now[at]
         ]
-        goes_first = self._upsert_keys is not None
-        later: list[Change] = []
         for old, new in changed:
             if old is not None and new is None:
                 out.append((DELETE, old))
@@ -218,8 +243,7 @@ class TopN(RelationalOperator):
             if old is not None and self._generates_update_before:
                 out.append((UPDATE_BEFORE, old))
             assert new is not None
-            (later if goes_first else out).append((INSERT if old is None else UPDATE_AFTER, new))
-        out.extend(later)
+            out.append((INSERT if old is None else UPDATE_AFTER, new))
 
     def _ranked(self, row: Row, at: int) -> Row:
         return (*row, self._first + at + 1) if self._outputs_number else row

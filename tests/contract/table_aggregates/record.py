@@ -4,7 +4,7 @@ Run by the Python of a Flink environment (``tests/servers/flink_environment.py``
 words in its arguments choose the programs that are recorded again, those whose names have one of them.
 
 By program its changes in the order of the texts, or ``refused``, where it was not planned, or ``error``, where it failed when it ran: the last line of
-the reason.
+the reason; or ``hangs``, where it did not end, and the recorder does, since no cancelling ends it: start it again for the rest.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ OPTIONS = {
 A = api("pyflink")
 PROGRAMS = programs()
 LIMIT_S = 900
+LIMIT_ALONE_S = 90
 TOGETHER = 12
 WIDTH = 10
 
@@ -60,16 +61,29 @@ def main() -> None:
                 found[name] = {"refused": refused}
             else:
                 jobs.setdefault((PROGRAMS[name].mode, name if PROGRAMS[name].fails else ""), []).append(name)
-        for (_, alone), names in jobs.items():
+        for (_, alone), names in sorted(jobs.items(), key=lambda item: bool(item[0][1])):
             for at in range(0, len(names), 1 if alone else TOGETHER):
+                timer = threading.Timer(LIMIT_ALONE_S, hangs, (names[0], found))
+                if alone:
+                    timer.start()
                 found.update(together(names[at : at + TOGETHER], Path(folder)))
-                ordered = {name: found[name] for name in PROGRAMS if name in found}
-                lines = ",\n".join(
-                    f"{json.dumps(name)}: {json.dumps(ordered[name], ensure_ascii=False)}" for name in ordered
-                )
-                RECORDING.write_text(f"{{\n{lines}\n}}\n", "utf-8")
+                timer.cancel()
+                write(found)
                 print(names[at : at + TOGETHER], file=sys.stderr, flush=True)
     os._exit(0)  # the cluster's threads would not end
+
+
+def write(found: dict[str, Any]) -> None:
+    ordered = {name: found[name] for name in PROGRAMS if name in found}
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(ordered[name], ensure_ascii=False)}" for name in ordered)
+    RECORDING.write_text(f"{{\n{lines}\n}}\n", "utf-8")
+
+
+def hangs(name: str, found: dict[str, Any]) -> None:
+    """Ends the recorder: a task of Flink's that loops cannot be cancelled."""
+    write({**found, name: {"hangs": f"nothing in {LIMIT_ALONE_S} s"}})
+    print(name, "hangs", file=sys.stderr, flush=True)
+    os._exit(1)
 
 
 def write_inputs(folder: Path) -> None:

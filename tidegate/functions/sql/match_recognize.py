@@ -64,12 +64,15 @@ def pattern_of(spec: MatchSpec, row_type: LogicalType, context: EvaluationContex
 
 
 class Measures:
-    """The MEASURES clause, compiled."""
+    """The MEASURES clause, compiled, in the order of the columns of ``output_type``, which ends with them; a plan has them in that of their names."""
 
-    def __init__(self, spec: MatchSpec, row_type: LogicalType, context: EvaluationContext) -> None:
+    def __init__(
+        self, spec: MatchSpec, row_type: LogicalType, output_type: LogicalType, context: EvaluationContext
+    ) -> None:
         self._names = _variables(spec.pattern)
         self._columns = _Columns(None, row_type)
-        rexes = [self._columns.lifted(rex) for rex in spec.measures.values()]
+        computed = output_type.fields[len(output_type.fields) - len(spec.measures) :]
+        rexes = [self._columns.lifted(spec.measures[field.name]) for field in computed]
         self._projection = compile_projection(rexes, self._columns.type, context)
 
     def of(self, match: Mapping[str, list[Row]], timestamp: int) -> Row:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+import msgspec
 import pyarrow as pa
 
 from tidegate.datastream._streams.stream_types import column_key
@@ -194,6 +195,41 @@ def as_two_aggregates(local: Node, between: Node, last: Node) -> tuple[Node, Nod
         state=between.state,
     )
     return partial, _group_aggregate(last, between.final_agg_grouping, retracts=True)
+
+
+def as_joins(node: Node, row_types: Sequence[LogicalType]) -> list[plan_nodes.Join1]:
+    """The joins of two inputs that do what one of several does: each of the rows so far with the next input."""
+    assert isinstance(node, plan_nodes.MultiJoin1)
+    starts = [sum(len(type.fields) for type in row_types[:index]) for index in range(len(row_types) + 1)]
+    made: list[plan_nodes.Join1] = []
+    keys = node.input_unique_keys[0] or ()
+    ttls = {state.index: state for state in node.state}
+    for index in range(1, len(row_types)):
+        compared = node.join_attribute_map.get(str(index), ())
+        left_keys = tuple(starts[pair.left_input_id] + pair.left_field_index for pair in compared)
+        right_keys = tuple(pair.right_field_index for pair in compared)
+        condition = node.join_conditions[index]
+        others = node.input_unique_keys[index] or ()
+        sides = [[ttls[i] for i in range(index) if i in ttls], [ttls[index]] if index in ttls else []]
+        made.append(
+            plan_nodes.Join1(
+                id=node.id,
+                output_type=LogicalType(node.output_type.root, fields=node.output_type.fields[: starts[index + 1]]),
+                description=node.description,
+                input_properties=(node.input_properties[0], node.input_properties[index]),
+                configuration=node.configuration,
+                join_spec=JoinSpec(node.join_types[index], left_keys, right_keys, (True,) * len(left_keys), condition),
+                left_upsert_keys=keys,
+                right_upsert_keys=others,
+                state=tuple(
+                    msgspec.structs.replace(min(side, key=lambda state: state.ttl_ms or 2**63), index=at)
+                    for at, side in enumerate(sides)
+                    if side
+                ),
+            )
+        )
+        keys = tuple((*one, *(starts[index] + field for field in other)) for one in keys for other in others)
+    return made
 
 
 def _group_aggregate(
@@ -432,7 +468,7 @@ def _check_match(node: plan_nodes.Match1, row_type: LogicalType, context: Evalua
     if not spec.order_by.fields[0].is_ascending:
         raise UnsupportedPlan("Primary sort order of a streaming table must be ascending on time.")
     pattern_of(spec, row_type, context)
-    Measures(spec, row_type, context)
+    Measures(spec, row_type, node.output_type, context)
 
 
 def _check_rank(node: plan_nodes.Rank1 | plan_nodes.WindowRank1) -> None:

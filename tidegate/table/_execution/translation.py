@@ -37,6 +37,7 @@ from tidegate.table._execution.relational import (
     BATCH_AGGREGATES,
     BATCH_JOINS,
     RELATIONAL,
+    as_joins,
     as_one_phase,
     as_over_aggregate,
     as_stream_aggregate,
@@ -73,7 +74,7 @@ SUPPORTED: tuple[type[Node], ...] = (
     *_SCANS, *_CALCS, *_VALUES, *_UNIONS, plan_nodes.Exchange1, *_SINKS, *_EXPANDS, *_CORRELATES, *_TRANSPARENT, *RELATIONAL,
     *PYTHON, plan_nodes.DropUpdateBefore1, plan_nodes.LocalWindowAggregate1, plan_nodes.GlobalWindowAggregate1,
     *_WINDOW_FUNCTIONS, plan_nodes.LocalGroupAggregate1, plan_nodes.IncrementalGroupAggregate1,
-    plan_nodes.GlobalGroupAggregate1, plan_nodes.BatchRank1, *LOOKUPS,
+    plan_nodes.GlobalGroupAggregate1, plan_nodes.MultiJoin1, plan_nodes.BatchRank1, *LOOKUPS,
 )  # fmt: skip
 
 
@@ -226,6 +227,12 @@ def translate(
             join = as_stream_join(node)
             stream = relational(join, read, types, time_zone)
             return relational(node, [stream], [node.output_type], time_zone) if has_row_kinds(stream) else stream
+        if isinstance(node, plan_nodes.MultiJoin1):
+            stream, row_type = read[0], types[0]
+            for join, other, other_type in zip(as_joins(node, types), read[1:], types[1:], strict=True):
+                stream = relational(join, [stream, other], [row_type, other_type], time_zone)
+                row_type = join.output_type
+            return stream
         if isinstance(node, plan_nodes.Sort1) and not ends(node):
             raise UnsupportedPlan(
                 f"node {node.id}, {node.kind}: ORDER BY what is no time needs tables that end: {node.description}"

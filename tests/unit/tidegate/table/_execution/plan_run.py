@@ -58,7 +58,9 @@ class PlanRun:
         (sink,) = plan.sinks
         self.row_type = plan.inputs(sink.id)[0].output_type
         self.batches: list[pa.RecordBatch] = []
-        schemas = [table_schema(scan.output_type, has_updates=has_updates) for scan in self.scans]
+        schemas = [
+            table_schema(scan.output_type, has_updates=has_updates or _gives_changes(scan)) for scan in self.scans
+        ]
         schemas += [arrow_schema(node.output_type) or _COUNTED for node in constants]
 
         def piece(*streams: DataStream) -> DataStream:
@@ -92,12 +94,22 @@ class PlanRun:
         self.batches.append(batch)
         return batch.slice(0, 0)  # its values need not be any that Python has
 
-    def push_files(self, files: Mapping[str, Sequence[Sequence[str | None]]], *, one_by_one: bool = True) -> None:
-        """Each scan reads its file, one after the other, and constant rows are given; then all input ends. ``one_by_one``: each row is a batch."""
+    def push_files(
+        self,
+        files: Mapping[str, Sequence[Sequence[str | None]]],
+        kinds: Mapping[str, Sequence[str]] | None = None,
+        *,
+        one_by_one: bool = True,
+    ) -> None:
+        """Each scan reads its file, one after the other, and constant rows are given; then all input ends.
+
+        ``kinds``: of the rows of files of changes. ``one_by_one``: each row is a batch.
+        """
         for index, scan in enumerate(self.scans):
             rows = file_rows(scan, files)
-            for part in [[row] for row in rows] if one_by_one else [rows]:
-                self.push(index, part)
+            of_rows = [KINDS.index(kind) for kind in (kinds or {}).get(file_name(scan), ())] or None
+            for part in [slice(at, at + 1) for at in range(len(rows))] if one_by_one else [slice(None)]:
+                self.push(index, rows[part], of_rows and of_rows[part])
         for index, table in enumerate(self._constants, len(self.scans)):
             constants = [Row(*row.values()) for row in table.to_pylist()]
             for several in [[row] for row in constants] if one_by_one else [constants]:
@@ -149,6 +161,21 @@ def texts(type: LogicalType, array: pa.Array, zone: str) -> list[str | None]:
     return [None if value is None else write(value) for value in python_values(array)]
 
 
+def _gives_changes(scan: Node) -> bool:
+    """Whether its format is one of changes."""
+    assert isinstance(scan, _SCANS)
+    table = scan.scan_table_source.table.resolved_table
+    return table is not None and (table.options or {}).get("format") == "debezium-json"
+
+
+def file_name(scan: Node) -> str:
+    assert isinstance(scan, _SCANS)
+    table = scan.scan_table_source.table.resolved_table
+    assert table is not None
+    assert table.options is not None
+    return table.options["path"].rpartition("/")[2]
+
+
 def file_rows(scan: Node, files: Mapping[str, Sequence[Sequence[str | None]]]) -> list[list[str | None]]:
     """The columns that a scan reads of its file."""
     assert isinstance(scan, _SCANS)
@@ -162,7 +189,7 @@ def file_rows(scan: Node, files: Mapping[str, Sequence[Sequence[str | None]]]) -
         if isinstance(ability, ProjectPushDown):
             chosen = [chosen[path[0]] for path in ability.projected_fields]
     rows = []
-    for row in files[table.options["path"].rpartition("/")[2]]:
+    for row in files[file_name(scan)]:
         made: list[str | None] = []
         for position in chosen:
             type = stored[position].data_type
