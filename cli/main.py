@@ -11,6 +11,7 @@ from tidegate.cli.commands.completion import completion
 from tidegate.cli.commands.fault import fault
 from tidegate.cli.commands.ha import ha
 from tidegate.cli.commands.jobs import cancel, checkpoints, list_jobs
+from tidegate.cli.commands.new import new
 from tidegate.cli.commands.package import package
 from tidegate.cli.commands.processes import historyserver, jobmanager, taskmanager
 from tidegate.cli.commands.rescale import rescale
@@ -25,7 +26,19 @@ from tidegate.cli.commands.upgrade import upgrade
 from tidegate.wire.versions import PYTHON_VERSION, VERSION
 
 SECTIONS = {
-    "Jobs": ("run", "run-application", "sql", "info", "list", "cancel", "stop", "rescale", "autoscale", "upgrade"),
+    "Jobs": (
+        "new",
+        "run",
+        "run-application",
+        "sql",
+        "info",
+        "list",
+        "cancel",
+        "stop",
+        "rescale",
+        "autoscale",
+        "upgrade",
+    ),
     "Checkpoints and state": ("savepoint", "checkpoint", "checkpoints", "state", "txn"),
     "Clusters": ("cluster", "jobmanager", "taskmanager", "historyserver", "ha", "security", "package"),
     "Tools": ("fault", "completion"),
@@ -52,6 +65,7 @@ def main() -> None:
 
 state.add_command(get_state)
 for command in (
+    new,
     run,
     run_application,
     sql,

@@ -28,10 +28,14 @@ from tidegate.model.values import JsonObject
 if TYPE_CHECKING:
     from tidegate.datastream._graph.executor import PlanRecorder
     from tidegate.state_reader import Checkpoint
-    from tidegate.taskmanager.compatibility.operators import Finding
+    from tidegate.taskmanager.compatibility.operators import Finding, Opening
 
 ALL_RESTORES, SOME_DROPPED, CANNOT, NOT_KNOWN = 0, 1, 2, 3
 """Exit codes: the worst operator counts, and only what restores as a whole is 0 (docs/adr/0115)."""
+OPEN_HELP = (
+    "Open functions in this process, with network and files; --no-open: nowhere. Default: in a process without network, "
+    "to learn what state they ask for."
+)
 _HELP = {"help_option_names": ["-h", "--help"]}
 _WORDS = {
     "RESTORES": "restores",
@@ -54,7 +58,7 @@ def _failing_with(exit_code: int) -> Callable[[Any], Any]:
 @click.command(cls=ProgramCommand, context_settings=_HELP)
 @click.option("-p", "--parallelism", type=click.IntRange(min=1), metavar="N", help="As for `tidegate run`.")
 @click.option("-n", "--allow-non-restored-state", is_flag=True, help="Dropped state is fine: exit with 0.")
-@click.option("--open", "opened", is_flag=True, help="Open the functions here, to learn what state they ask for.")
+@click.option("--open/--no-open", "opened", default=None, help=OPEN_HELP)
 @click.option(
     "--verify/--no-verify", default=True, help="Read all state that restores, and verify it [default: verify]."
 )
@@ -68,7 +72,7 @@ def _failing_with(exit_code: int) -> Callable[[Any], Any]:
 def check(
     parallelism: int | None,
     allow_non_restored_state: bool,
-    opened: bool,
+    opened: bool | None,
     verify: bool,
     as_json: bool,
     config: Path | None,
@@ -82,7 +86,7 @@ def check(
     All state that restores is read, and its checksums are verified (--no-verify: names and types alone).
 
     Exits with 0 when everything restores, 1 when state is dropped (with -n: 0), 2 when something cannot be read or checked,
-    3 when it is not known whether everything restores, since only a function that runs declares it (see --open).
+    3 when it is not known whether everything restores, since only a function that runs declares it, or it could not be opened (see --open).
     """
     from tidegate.cli.program import check_readable, run_program
     from tidegate.datastream._graph.executor import PlanRecorded, PlanRecorder
@@ -97,13 +101,20 @@ def check(
     if recorder.graph is None:
         raise InvalidJob(f"{job.name} ended without a job; call env.execute() at its end")
     checkpoint = open_checkpoint(path)
-    findings = examine_operators(recorder.graph, recorder.blobs, checkpoint, opened=opened, verify=verify)
+    findings = examine_operators(recorder.graph, recorder.blobs, checkpoint, opening=opening_of(opened), verify=verify)
     if as_json:
         print_json(_as_json(recorder.graph.name, checkpoint, findings))
     else:
         for line in report(recorder, checkpoint, findings):
             click.echo(line)
     sys.exit(exit_code(findings, allow_non_restored_state))
+
+
+def opening_of(opened: bool | None) -> Opening:
+    """What ``--open``, ``--no-open`` or neither of them says."""
+    from tidegate.taskmanager.compatibility.operators import Opening
+
+    return {None: Opening.APART, True: Opening.HERE, False: Opening.NOT}[opened]
 
 
 def _as_json(job_name: str, checkpoint: Checkpoint, findings: Sequence[Finding]) -> JsonObject:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tidegate.cli.command_line import JOB_ID, ProgramCommand
-from tidegate.cli.commands.savepoint_check import CANNOT, SOME_DROPPED, exit_code, report
+from tidegate.cli.commands.savepoint_check import CANNOT, OPEN_HELP, SOME_DROPPED, exit_code, opening_of, report
 from tidegate.cli.errors import reporting
 from tidegate.cli.options import (
     address_definitions,
@@ -38,7 +38,7 @@ class UpgradeOptions:
 
     parallelism: int | None
     allow_non_restored_state: bool
-    opened: bool
+    opened: bool | None
     directory: str | None
     timeout_s: float
     job_manager: str | None
@@ -54,7 +54,7 @@ class UpgradeOptions:
 @click.option(
     "-n", "--allow-non-restored-state", is_flag=True, help="Skip state of operators that the new version no longer has."
 )
-@click.option("--open", "opened", is_flag=True, help="Open the functions here, to learn what state they ask for.")
+@click.option("--open/--no-open", "opened", default=None, help=OPEN_HELP)
 @click.option(
     "--savepoint-path", "directory", metavar="DIR", help="Where the savepoint goes; default: the configured directory."
 )
@@ -87,7 +87,7 @@ def upgrade(options: UpgradeOptions) -> None:
         graph, blobs = recorder.graph, recorder.blobs
         assert graph is not None
         checkpoint, findings = upgrading.examined(
-            lambda found: examine_operators(graph, blobs, found, opened=options.opened, verify=False)
+            lambda found: examine_operators(graph, blobs, found, opening=opening_of(options.opened), verify=False)
         )
         for line in report(recorder, checkpoint, findings):
             click.echo(line)

@@ -125,6 +125,11 @@ def declared_states(spec: OperatorSpec, *, opened: bool = False) -> DeclaredStat
     return found
 
 
+def asks_when_opened(spec: OperatorSpec) -> bool:
+    """Whether the operator has a function that could ask for state when it opens."""
+    return isinstance(_function_of(spec), Function)
+
+
 def entry_format(operator: str, descriptor: StateDescriptor, key_type: TypeInformation) -> EntryFormat:
     """Returns the format in which keyed state of a descriptor is written."""
     ttl = Ttl.of(descriptor.ttl_config)

@@ -2,13 +2,15 @@
 
 job graph, programs ─┐
 checkpoint ──────────┴─▶ matched by the rule that the JobManager applies (``restore_check``)
-                             └─ each state ─▶ by the rule with which a subtask restores it (``states``)
+                             └─ each state ─▶ by the rule with which a subtask restores it (``states``); what state functions declare is
+                                              learned by opening them in a process apart (``opening``)
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 
 from tidegate.model.checkpoint import StateRedistribution
 from tidegate.model.errors import CorruptData, StorageError
@@ -18,7 +20,15 @@ from tidegate.model.program import OperatorSpec
 from tidegate.model.restore_check import OperatorVerdict, RestoreOutcome, examine_restore
 from tidegate.records.pickling import loads
 from tidegate.state_reader import Checkpoint, Operator
-from tidegate.taskmanager.compatibility.states import StateOutcome, StateVerdict, StoredState, examine_states
+from tidegate.taskmanager.compatibility.declared_states import asks_when_opened, declared_states
+from tidegate.taskmanager.compatibility.opening import DEFAULT_LIMITS, NotOpened, OpeningLimits, open_apart
+from tidegate.taskmanager.compatibility.states import (
+    StateOutcome,
+    StateVerdict,
+    StoredState,
+    examine_states,
+    judge_states,
+)
 
 
 @dataclass(slots=True)
@@ -35,16 +45,31 @@ class Finding:
         return {self.verdict.outcome.name, *(state.outcome.name for state in self.states)}
 
 
+class Opening(Enum):
+    """Where functions are opened, to learn what state they ask for."""
+
+    APART = "APART"
+    """In a process that reaches no network, starts no programs and writes no files."""
+    HERE = "HERE"
+    """In this process, which may do all of that."""
+    NOT = "NOT"
+
+
 def examine_operators(
-    graph: JobGraph, blobs: Mapping[BlobKey, bytes], checkpoint: Checkpoint, *, opened: bool, verify: bool
+    graph: JobGraph,
+    blobs: Mapping[BlobKey, bytes],
+    checkpoint: Checkpoint,
+    *,
+    opening: Opening,
+    verify: bool,
+    limits: OpeningLimits = DEFAULT_LIMITS,
 ) -> list[Finding]:
-    """Returns the verdict on each operator's state. ``opened``: functions are opened here, to learn which state they request. ``verify``: all state is read,
-    and its checksums are compared.
-    """
-    specs = _specs_of(graph, blobs)
+    """Returns the verdict on each operator's state. ``verify``: all state is read, and its checksums are compared. ``limits``: of ``Opening.APART``."""
+    programs = _programs_of(graph, blobs)
+    specs = {operator_id: spec for operator_id, (spec, _) in programs.items()}
     stored = {operator.described.operator_id: operator for operator in checkpoint.operators}
     new = {op.operator_id: vertex.parallelism for vertex in graph.vertices for op in vertex.operators}
-    findings = []
+    findings, waiting = [], []
     for verdict in examine_restore(graph, checkpoint.manifest):
         finding = Finding(verdict)
         findings.append(finding)
@@ -55,13 +80,25 @@ def examine_operators(
         finding.parallelism = f"{before}" if before == after else f"{before} to {after}"
         if verdict.outcome is RestoreOutcome.RESTORES:
             readable, damaged = _stored_states(checkpoint, operator, verify)
-            finding.states = [*damaged, *examine_states(specs[verdict.operator_id], readable, opened=opened)]
+            finding.states = damaged
+            spec, program = programs[verdict.operator_id]
+            if opening is Opening.APART and readable and asks_when_opened(spec):
+                waiting.append((finding, spec, program, readable))
+            else:
+                finding.states += examine_states(spec, readable, opened=opening is Opening.HERE)
+    answers = open_apart([(program, spec.operator_id) for _, spec, program, _ in waiting], limits)
+    for (finding, spec, _, readable), answer in zip(waiting, answers, strict=True):
+        if isinstance(answer, NotOpened):
+            finding.states += judge_states(spec, readable, declared_states(spec), answer.reason)
+        else:
+            finding.states += judge_states(spec, readable, answer)
     return findings
 
 
-def _specs_of(graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> dict[OperatorId, OperatorSpec]:
-    programs = [loads(blobs[vertex.program]) for vertex in graph.vertices]
-    return {spec.operator_id: spec for program in programs for spec in program.operators}
+def _programs_of(graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> dict[OperatorId, tuple[OperatorSpec, bytes]]:
+    """Each operator with the program that it is in."""
+    programs = [blobs[vertex.program] for vertex in graph.vertices]
+    return {spec.operator_id: (spec, program) for program in programs for spec in loads(program).operators}
 
 
 def _stored_states(

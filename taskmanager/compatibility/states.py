@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import pyarrow as pa
@@ -83,11 +83,21 @@ def examine_states(spec: OperatorSpec, stored: Sequence[StoredState], *, opened:
     """Returns the verdict on each stored state. ``opened``: calls ``initialize_state`` and ``open`` of the function to learn which state it requests; raises
     what they raise, as ``UserFunctionError``.
     """
-    declared = declared_states(spec, opened=opened)
-    return [
+    return judge_states(spec, stored, declared_states(spec, opened=opened))
+
+
+def judge_states(
+    spec: OperatorSpec, stored: Sequence[StoredState], declared: DeclaredStates, not_opened: str = ""
+) -> list[StateVerdict]:
+    """Compares what is stored with what the operator declares. ``not_opened``: why its function could not be opened."""
+    found = [
         _examine_elements(spec, declared, state) if state.redistribution else _examine_keyed(spec, declared, state)
         for state in stored
     ]
+    if not not_opened:
+        return found
+    text = f"the function could not be opened here to ask for it: {not_opened}; see --open"
+    return [replace(one, text=text) if one.outcome is StateOutcome.UNKNOWN else one for one in found]
 
 
 def _examine_keyed(spec: OperatorSpec, declared: DeclaredStates, state: StoredState) -> StateVerdict:

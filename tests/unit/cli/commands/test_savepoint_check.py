@@ -120,7 +120,14 @@ def verdicts(output: str) -> dict[str, str]:
 
 
 def test_the_same_job_restores(savepoint: str, tmp_path: Path) -> None:
+    """Keyed functions, too: they are opened apart to learn what they ask for."""
     code, output = checked(savepoint, tmp_path)
+    assert (code, output.splitlines()[-1]) == (0, "All state restores.")
+    assert set(verdicts(output).values()) == {"restores", "nothing stored"}
+
+
+def test_without_opening_functions_their_state_is_not_known(savepoint: str, tmp_path: Path) -> None:
+    code, output = checked(savepoint, tmp_path, options=("--no-open",))
     last = "Whether state of 'remember', 'gather' restores is not known."
     assert (code, output.splitlines()[-1]) == (3, last), "functions declare it when they open"
     assert output.startswith("Job 'checked' from checkpoint ")
@@ -134,7 +141,7 @@ def test_the_same_job_restores(savepoint: str, tmp_path: Path) -> None:
 
 
 def test_the_verdicts_as_json(savepoint: str, tmp_path: Path) -> None:
-    code, output = checked(savepoint, tmp_path, options=("--json",))
+    code, output = checked(savepoint, tmp_path, options=("--json", "--no-open"))
     told = json.loads(output)
     assert (code, told["job"], told["checkpoint"]["job"]) == (3, "checked", "checked")
     by_name = {one["name"]: one for one in told["operators"]}
@@ -154,13 +161,43 @@ def test_functions_are_opened_on_request_and_can_refuse(savepoint: str, tmp_path
     assert code == 2
     assert "remember, state 'late': cannot be read: value: stored as int64, the job declares string" in output
     assert output.splitlines()[-1] == "The job cannot start from it: state of 'remember' cannot be read."
-    assert checked(savepoint, tmp_path, changed)[0] == 3, "it is not seen without --open"
+    assert checked(savepoint, tmp_path, changed) == (code, output), "it is seen by default, too"
+    assert checked(savepoint, tmp_path, changed, options=("--no-open",))[0] == 3
     job = job_file(
         tmp_path,
         ("def open(self, runtime_context):", "def open(self, runtime_context):\n        raise ValueError('no table')"),
     )
     line = refused(tidegate("savepoint", "check", "-p", 2, "--open", job, savepoint), 2)
     assert line == "operator 'remember': ValueError: no table"
+
+
+OPEN = "def open(self, runtime_context):"
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("raise ValueError('no table')", "ValueError: no table"),
+        ("import sys; sys.exit(3)", "SystemExit: 3"),
+        ("import socket; socket.create_connection(('127.0.0.1', 1))", "it connects to the network"),
+        ("import subprocess; subprocess.run(['true'])", "it starts a program"),
+        ("import os; os.fork()", "it starts a program"),
+        ("open('written', 'w')", "it writes written"),
+        ("import os; os._exit(7)", "its process ended with 7"),
+        ("import ctypes; ctypes.string_at(0)", "its process ended with -11"),
+    ],
+)
+def test_a_function_that_cannot_be_opened_apart_is_not_known(
+    savepoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, output = checked(savepoint, tmp_path, (OPEN, f"{OPEN}\n        {statement}"), options=("--no-verify",))
+    assert code == 3
+    late = f"remember, state 'late': not known: the function could not be opened here to ask for it: {said}; see --open"
+    assert late in output.splitlines()
+    assert verdicts(output)["gather"] == "restores", "the functions behind it are opened all the same"
+    assert output.splitlines()[-1] == "Whether state of 'remember' restores is not known."
+    assert not (tmp_path / "written").exists()
 
 
 def test_state_that_nothing_asks_for_when_functions_open_is_not_green(savepoint: str, tmp_path: Path) -> None:
@@ -188,7 +225,7 @@ def test_damage_is_found_when_it_is_looked_for(savepoint: str, tmp_path: Path) -
     code, output = checked(str(copy), tmp_path)
     assert code == 2
     assert f"cannot be read: state file {largest} is damaged" in output
-    assert checked(str(copy), tmp_path, options=("--no-verify",))[0] == 3
+    assert checked(str(copy), tmp_path, options=("--no-verify",))[0] == 0
     assert checked(savepoint, tmp_path, options=("--open",))[0] == 0
     largest.unlink()
     job = job_file(tmp_path)
@@ -241,8 +278,8 @@ def test_state_of_a_sort_that_the_operator_no_longer_keeps_is_dropped(savepoint:
     code, output = checked(savepoint, tmp_path, unkeyed)
     assert code == 1
     assert "remember, state 'late': dropped: the operator has no keys now" in output
-    assert output.splitlines()[-1].startswith("State of 'remember' is dropped. Whether state of 'gather' restores")
-    assert checked(savepoint, tmp_path, unkeyed, options=("-n",))[0] == 3, "dropped is fine, unknown is not"
+    assert output.splitlines()[-1].startswith("State of 'remember' is dropped")
+    assert checked(savepoint, tmp_path, unkeyed, options=("-n", "--no-open"))[0] == 3, "dropped is fine, unknown is not"
 
 
 def test_parallelism_is_told_and_damage_is_one_line(savepoint: str, tmp_path: Path) -> None:
