@@ -1,4 +1,4 @@
 """Exchanges between subtasks: partitioners, channels and credit-based flow control.
 
-It touches its bounded queues and sockets, and knows neither operator state nor user code.
+The package uses bounded queues and sockets, and does not depend on operator state or user code.
 """

@@ -1,9 +1,8 @@
-"""The two ends of an exchange, result partition and input gate, as the runtime uses them. Neither ever blocks: the caller owns the loop. Neither ever blocks:
-the caller owns the loop.
+"""The two ends of an exchange, result partition and input gate, as the runtime uses them. Neither ever blocks; the caller runs the loop.
 
     ResultPartition (one for each outgoing edge)  ──subpartition i──▶  channel k of an InputGate (one for each subtask)
 
-Frames of one channel arrive in the order in which they were sent; credit bounds what is on the way in bytes.
+Frames of one channel arrive in the order in which they were sent; credit bounds the bytes in flight.
 """
 
 from __future__ import annotations

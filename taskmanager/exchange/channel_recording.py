@@ -3,9 +3,9 @@
     already queued when the snapshot began ─┐
     came afterwards ────────────────────────┴─▶ Recording ─▶ until the barrier of the checkpoint (or what stands for it)
 
-Laws: batches, watermarks and user events only, in their order, each once. What came behind the barrier is not in it, even if the barrier
-had overtaken it in the queue: ``place`` (the sequence of the barrier's frame) decides. A barrier of a newer checkpoint, the
-cancel barrier and the end of the partition end a recording too.
+Laws: batches, watermarks and user events only are recorded, in their order, each once. Frames that were sent after the barrier are not recorded, even if the
+barrier is before them in the queue: ``place`` (the sequence number of the barrier's frame) decides. A barrier of a newer checkpoint, the cancel barrier and the
+end of the partition end a recording too.
 """
 
 from __future__ import annotations

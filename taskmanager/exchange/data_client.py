@@ -1,4 +1,4 @@
-"""The consumer's connections, one for each channel. Used in the I/O thread only. I/O thread only.
+"""The consumer's connections, one for each channel. Used in the I/O thread only.
 
 connecting ──▶ hello sent ──Accepted──▶ reading ──end of partition──▶ ended (this side closes: all was received)
     │ ▲             │                      └── connection breaks ──▶ SubtaskLost

@@ -1,11 +1,11 @@
-"""The producer's connections: accepts consumers, checks them, then sends one subpartition as credit allows. Used in the I/O thread only. I/O thread only.
+"""The producer's connections: accepts consumers, checks them, then sends one subpartition as credit allows. Used in the I/O thread only.
 
     accepted ──Hello──▶ serving ──end of partition sent, peer closes──▶ done
         │ no Hello in time, wrong token, attempt, edge, ...   └── peer closes before ──▶ the subpartition is gone
         └──▶ refused, closed, counted
 
-Before its token is proven a peer gets 4 KiB of memory and a few seconds; afterwards it can only send credit, and events against the
-stream, which pass through unread.
+Before its token is verified, a peer gets 4 KiB of memory and a few seconds. Afterwards it can only send credit, and upstream events, which are passed on
+undecoded.
 """
 
 from __future__ import annotations

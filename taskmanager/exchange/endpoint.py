@@ -4,7 +4,7 @@
     partition = endpoint.add_output(...)  ;  gate = endpoint.add_inputs(...)      before start
     endpoint.start() -> address  ;  endpoint.connect(producer) as they come up  ;  endpoint.close()
 
-``wakeup`` is called from the I/O thread whenever something became readable, available, connected, drained or broken.
+``wakeup`` is called from the I/O thread whenever an input has data, an output has room or was drained, or a connection was made or broke.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""A non-blocking socket that sends and receives frames. It never waits: what cannot be written now stays queued. It never waits: what cannot be written now
-stays until it can.
+"""A non-blocking socket that sends and receives frames. It never blocks: bytes that cannot be written now stay queued.
 
-All calls are made by the I/O thread. Batches leave and arrive without a copy in this process.
+All calls are made by the I/O thread. Batches are sent and received without a copy in this process.
 """
 
 from __future__ import annotations

@@ -3,12 +3,12 @@
     I/O thread ─▶ on_frames(channel) ─▶ queue ─▶ ready, in turn ─▶ poll: subtask's thread ─▶ credit back to the producer
                         └── event with priority, of any channel ─▶ first in poll, alone in poll_priority
 
-Laws: frames of a channel come out in their order (priority ones first); a blocked channel fills up to its credit and
-hinders no other; each poll takes the next channel that has something, so none starves. Time between two polls is the
-work that the last batch made: it bounds how much may be in flight.
+Laws: frames of a channel are polled in their order (priority ones first); a blocked channel fills up to its credit and does not delay others; polls serve the
+channels with data in turn, so none starves. The time between two polls is the processing time of the last batch, from which the limit on bytes in flight is
+derived.
 
-What a channel has in front of a barrier that overtakes is recorded by the order in which the frames came on the wire
-(their sequence), so it does not matter when the subtask's thread gets to see the barrier (``channel_recording``).
+The data of a channel before an overtaking barrier is determined by the sequence numbers of the frames, so it does not matter when the subtask's thread polls
+the barrier (``channel_recording``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The I/O thread of a subtask process: readiness of sockets, calls from other threads, and timers.
 
-Law: nothing here blocks but the one wait in ``select``. A handler that raises breaks its own connection only: handlers
-report errors themselves; whatever they let through is a mistake of ours, reported through ``on_crash``.
+Law: the wait in ``select`` is the only blocking call. Handlers report the errors of their connections themselves; any exception that a handler raises is a bug
+and is reported through ``on_crash``.
 """
 
 from __future__ import annotations

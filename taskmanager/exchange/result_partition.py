@@ -2,8 +2,8 @@
 
     emit ─▶ dealer ─▶ gatherer of lane i ─▶ frames ─▶ subpartition i ─▶ (I/O thread) ─▶ consumer i
 
-BROADCAST has one lane for all subpartitions: a batch is framed once and the bytes are shared. Events flush all lanes
-first, so they stay behind everything that was emitted before; an unaligned barrier too, which then overtakes the frames.
+BROADCAST has one lane for all subpartitions: a batch is framed once and the bytes are shared. An event flushes all lanes first, so that it follows all data
+that was emitted before it; so does an unaligned barrier, which then overtakes the frames.
 """
 
 from __future__ import annotations

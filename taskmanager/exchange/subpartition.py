@@ -1,15 +1,12 @@
-"""One subpartition: the frames that wait for one consumer. It is the only object that the two threads of a producer share. The only thing that the two threads
-of a producer share.
+"""One subpartition: the frames that wait for one consumer. It is the only object that the two threads of a producer share.
 
     subtask's thread: push ─▶ queue ─▶ take: I/O thread           (a lock, held for a few operations only)
 
-A barrier that overtakes goes to the front; what it overtook (batches, watermarks, user events) is handed to the caller, who persists
-it, and stays in the queue. A barrier that may time out is remembered until it leaves (``holds``): ``prioritise`` lets it
-overtake afterwards.
+A barrier that overtakes is put at the front; the data that it overtook (batches, watermarks, user events) stays queued and is also returned to the caller, who
+persists it. A barrier that may time out is remembered until it is sent (``holds``): ``prioritise`` lets it overtake later.
 
-It is taken by one consumer attempt, once: a pipelined subpartition cannot be read again. A consumer that goes away
-before the end leaves it ``gone``: its frames are dropped, and it counts as full, so that the producer waits for the
-JobManager's decision instead of running ahead.
+One consumer attempt reads it, once: a pipelined subpartition cannot be read again. If the consumer disconnects before the end, the subpartition is ``gone``:
+its frames are dropped, and it counts as full, so that the producer waits for the JobManager's decision.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
 """Keyed state by key group: its interface, and its backends in memory, in RocksDB and as columns.
 
-It touches its own directory and the store it is given, and knows nothing of network or barriers.
+The package uses only its own directory and the state store, and does not depend on the network or on barriers.
 """

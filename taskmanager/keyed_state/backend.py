@@ -3,8 +3,8 @@
     set_current(key, group) ─▶ handles read and write the entry (key, namespace) of their table
     freeze() ─▶ FrozenState    restore(...) before anything else    close() at the end of the attempt
 
-A table holds one object for each entry. Lists and maps that a function adds to element by element are reached through
-``ListCells`` and ``MapCells``, so that a backend on disk needs not read the whole to change a part.
+A table holds one object for each entry. Lists and maps that a function changes element by element are accessed through ``ListCells`` and ``MapCells``, so that
+a backend on disk can change a part without reading the whole.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The state handles that functions use: PyFlink's interfaces over the tables of a keyed backend.
 
-A handle belongs to no key: it reads the current key and group of its backend at each call. It is the same for all
-backends. State with a time-to-live has handles of its own (``ttl_handles``).
+A handle reads the current key and key group of its backend at each call. Handles work with all backends. State with a time-to-live has other handles
+(``ttl_handles``).
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 
     keys in the type of the stream's keys ─▶ key groups, at once ─▶ entries ─▶ values in the state's type
 
-Laws: a look-up reads and changes nothing, not even the current key. What it gives is a copy, made before it returns. Keys that a job
-declared no type for are pickled; what a client sends is read without running anything, so those keys may be numbers, texts, bytes, and
-tuples, lists and dicts of them.
+Laws: a lookup changes nothing, not even the current key, and returns a copy. Keys of streams without a declared key type are pickled. A client's bytes are
+decoded without running code, so such keys may only be numbers, texts, bytes, and tuples, lists and dicts of them.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""The handles of state with a time to live (TTL), as functions use it. ``tidegate.taskmanager.keyed_state.ttl`` describes what is stored. What is kept is
-described in ``tidegate.taskmanager.keyed_state.ttl``.
+"""The handles of state with a time to live (TTL), as functions use it. ``tidegate.taskmanager.keyed_state.ttl`` describes the stored form.
 
 Each access first takes a step of the cleanup, then looks at the entry of the current key (Flink: ``TtlValueState.java``
 and its like):

@@ -1,7 +1,7 @@
 """Events and commands of barrier handlers, and the protocol that every barrier handler implements.
 
-``barrier_handler`` is exactly-once, aligned or not; ``barrier_tracker`` is at-least-once. Handlers know channels by number, and no time but the one they are
-given.
+``barrier_handler`` is exactly-once, aligned or unaligned; ``barrier_tracker`` is at-least-once. Handlers identify channels by number, and get the time from
+their caller.
 """
 
 from __future__ import annotations

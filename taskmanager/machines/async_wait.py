@@ -3,10 +3,10 @@
     RecordArrived ─▶ waiting ── room ──▶ Invoke ── RecordCompleted ──▶ done ── its turn ──▶ EmitResults
     MarkArrived (a watermark, a status) ─▶ PassMark, when everything before it was emitted
 
-Laws. Every record is invoked once and its results are emitted once. At most ``capacity`` records are invoked and not yet emitted;
-they are invoked in the order of their arrival. No mark overtakes a record, and no record a mark. Ordered: results leave in the
-order of arrival. Unordered: in the order of completion, between two marks. Follows Flink's ``OrderedStreamElementQueue.java`` and
-``UnorderedStreamElementQueue.java`` (segments between watermarks), but that records beyond the capacity wait in the queue.
+Laws. Every record is invoked once and its results are emitted once. At most ``capacity`` records are invoked and not yet emitted; they are invoked in the order
+of their arrival. No mark overtakes a record, and no record a mark. Ordered: results are emitted in the order of arrival. Unordered: in the order of completion
+between two marks. Follows Flink's ``OrderedStreamElementQueue.java`` and ``UnorderedStreamElementQueue.java`` (segments between watermarks), but that records
+beyond the capacity wait in the queue.
 """
 
 from __future__ import annotations

@@ -4,19 +4,18 @@ channels.
 The states are classes of ``barrier_states``, and where each event leads is data: ``BARRIER_TRANSITIONS`` (docs/state-machines.md draws it).
 The handler compares checkpoint ids, knows which channels are open, and holds a trigger.
 
-Laws. A channel is blocked when its aligned barrier arrives; the snapshot starts before the channels are unblocked, and an abort
-unblocks them too. Ids only grow: what is older than the current id, or finished, is ignored. A channel that ended is not waited
-for, and one that delivered both barrier and end counts once.
+Laws. A channel is blocked when its aligned barrier arrives; the snapshot starts before the channels are unblocked, and an abort unblocks them too. Checkpoint
+ids only grow: events of an older or finished checkpoint are ignored. The barrier of an ended channel is not awaited, and a channel that delivered both barrier
+and end counts once.
 
-An unaligned snapshot starts with the first barrier and blocks nothing: what each channel still has in front of its
-barrier is persisted, once, and nothing behind it. A channel that was blocked has nothing in front of its barrier. A checkpoint
-whose last barrier came in time stays aligned. The timer counts from the JobManager's trigger, and is looked at with each
-barrier too. A FORCED_ALIGNED barrier (pointwise and broadcast inputs) never times out here; behind this subtask it is again
-what it was.
+An unaligned snapshot starts with the first barrier and blocks no channel: the data of each channel before its barrier is persisted once, and none after it. A
+blocked channel has no data before its barrier. A checkpoint whose last barrier arrives before the timeout stays aligned. The timeout counts from the
+JobManager's trigger, and is also checked with each barrier. A FORCED_ALIGNED barrier (pointwise and broadcast inputs) never times out here; downstream of this
+subtask it has its original alignment again.
 
-A trigger by RPC reaches a subtask without running predecessors. An aligned one is held until the ends of all its channels were
-read, so that nothing which is still on the way is left out of the snapshot (stricter than Flink, which inserts the barrier before
-them). An unaligned one starts the snapshot: each channel ends with what it has (``ChannelDrained``), and needs no barrier.
+A subtask without running predecessors is triggered by RPC. An aligned trigger is held until the ends of all channels were read, so that no data in flight is
+left out of the snapshot (stricter than Flink, which inserts the barrier before them). An unaligned trigger starts the snapshot at once: the remaining data of
+each channel is persisted up to its end (``ChannelDrained``), without a barrier.
 
 Follows Flink's ``SingleCheckpointBarrierHandler.java``, ``WaitingForFirstBarrier.java``, ``CollectingBarriers.java``
 and ``Alternating*.java``; the timeout starts the snapshot at once instead of making the announced barriers overtake first, which gives the same content.

@@ -1,8 +1,8 @@
 """The states of ``ExactlyOnceBarrierHandler``, one class each, with the transitions that it has.
 
-A state is a value. A method takes what happened, the channels that are still open and the time, and returns the next state with
-the commands of the transition; what a class does not define leaves the state as it is. A state sees only what belongs to its own
-checkpoint: the handler compares ids, and drops the state for a newer one.
+States are immutable values. A method takes an event, the open channels and the time, and returns the next state with the commands of the transition; an event
+that a class does not define leaves the state unchanged. A state gets only events of its own checkpoint: the handler compares ids, and replaces the state when a
+newer checkpoint begins.
 
 Follows Flink's ``BarrierHandlerState.java`` and its implementations.
 """

@@ -1,7 +1,7 @@
 """The barrier handler of at-least-once checkpoints: barriers are counted, channels are never blocked.
 
-Laws. Up to ``MAX_TRACKED`` ids are followed at once, the oldest is forgotten beyond that. The snapshot of n starts with the last barrier of n and silently
-drops what is older; a cancel barrier of n aborts n and everything older, once.
+Laws. At most ``MAX_TRACKED`` checkpoints are tracked at once; beyond that the oldest is forgotten. The snapshot of checkpoint n starts with its last barrier
+and silently drops older checkpoints; a cancel barrier of n aborts n and all older ones, once.
 
 Follows Flink's ``CheckpointBarrierTracker.java``; triggers by RPC are held as in ``barrier_handler``.
 """

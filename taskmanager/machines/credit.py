@@ -3,11 +3,10 @@
     consumer  received ─▶ queued ─▶ consumed            producer  queued ─▶ sent
                   └──── granted = consumed + window ──credit──▶ granted
 
-Laws: the producer never has more in flight (sent, not consumed) than was granted, but for one frame: a frame larger
-than the window may go when nothing is in flight, so nothing waits forever. Grants are cumulative and never taken back;
-a window shrinks by granting later. The window is bounded in bytes, and in milliseconds of the consumer's work, measured
-(``BufferDebloater``). A producer that is out of credit says so (BACKLOG), behind everything it sent; the consumer answers as
-soon as it consumed all that, which is when the producer learns that nothing is in flight.
+Laws: the producer never has more in flight (sent, not consumed) than was granted, except for one frame: a frame larger than the window may be sent when nothing
+is in flight, so that it does not wait forever. Grants are cumulative and never revoked; a window shrinks by granting later. The window is bounded in bytes and
+in milliseconds of the consumer's measured processing time (``BufferDebloater``). A producer without credit sends BACKLOG after its data; the consumer answers
+when it has consumed that data, which tells the producer that nothing is in flight.
 
 Events cost no credit (Flink: ``RemoteInputChannel.java``, ``CreditBasedSequenceNumberingViewReader.java`` count buffers).
 """

@@ -1,15 +1,15 @@
-"""Which executors a Spark cluster is asked for, which one a worker gets, and which are given back.
+"""Decides how many executors are requested from a Spark cluster, which worker gets which executor, and which executors are released.
 
     declared ──▶ WAITING ──an executor is there──▶ OPEN ──not declared any longer, or its executor is gone──▶ CLOSING ──closed──▶ (gone) or ENDED
                     └──not declared any longer──▶ (gone)                                                            with what ended it
 
-What is wanted is declared as a whole, again and again: the same declaration twice changes nothing, and a JobManager that comes back needs to know
-nothing of what was there before.
+The JobManager declares the complete set of wanted workers each time: repeating a declaration changes nothing, and a new JobManager does not have to know
+earlier declarations.
 
 Laws:
-1. As many executors are asked for as workers are declared that have not ended.
-2. An executor belongs to one worker for its whole life. What ran on it before is gone with it.
-3. An executor on which a task runs is never given back; Spark may have put one there that belongs elsewhere.
+1. As many executors are requested as there are declared workers that have not ended.
+2. An executor serves one worker for its whole life, and is not reused for another.
+3. An executor on which a task runs is never released, since Spark may have placed a task of another worker there.
 """
 
 from __future__ import annotations

@@ -3,19 +3,20 @@
     begin(options) ─▶ SegmentChain or None ─▶ decide(chain, rows, changed) ─▶ Plan ─▶ segments are written ─▶ written(id, plan.chain(...))
                                                                                 confirmed(id) · aborted(id)
 
-An *epoch* is a number of the backend that grows with every freeze: an entry that was changed after freeze ``e`` has a
-later one, so "what changed since epoch e" is a comparison. The laws:
+An *epoch* is the number of a backend's freeze: an entry that was changed after freeze ``e`` has a later epoch, so the changes since ``e`` are found by
+comparison. Laws:
 
 - Only a confirmed checkpoint is built upon, and only while the JobManager keeps its files (``oldest_base_id``).
-- Level 0 is whole; a delta holds what changed since the level below was frozen. A state that did not change writes nothing.
+- Level 0 holds the whole state; a delta holds the changes since the level below was frozen. A state that did not change writes nothing.
 - When a third of the entries changed, everything is written whole: a delta would save little.
-- With each delta of n rows, the next ``REWRITE`` x n rows of key groups are written whole, group by group, round and round.
-  So files hold at most about twice the live rows, and a snapshot writes at most three times what changed.
-- What was restored may be built upon as if it had been written here, but what changed between its levels is unknown: those are never merged, only rewritten.
+- With each delta of n rows, the next ``REWRITE`` x n rows of key groups are written whole, group by group, cyclically. So files hold at most about twice the
+  live rows, and a snapshot writes at most three times the changed rows.
+- Restored segments may be built upon like segments of this attempt, but the changes between their levels are unknown: their levels are never merged, only
+  rewritten.
 - At ``MAX_LEVELS`` the newest levels of like size become one delta, so that a restore reads few files.
 
-State that is only ever added to, and from which whole windows are dropped, has a policy of its own (``decide_appended``): its deltas hold what was
-added, and every delta says which windows have fired.
+Append-only state, from which only whole windows are dropped, has another policy (``decide_appended``): its deltas hold the added rows, and every delta tells
+which windows have fired.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Describes why the process of a subtask is gone that reported no final state, from what the operating system and Spark know of its end.
 
-The exit status is known on the TaskManager's machine, where our Python daemon is its parent and notes it. Of a process elsewhere
-Spark tells what it knows: that a worker ended, or with which code its executor did.
+On the TaskManager's machine the exit status is known: our Python daemon is the parent of the process and notes it. For a process on another machine Spark
+reports that a worker ended, or the exit code of its executor.
 """
 
 from __future__ import annotations

@@ -5,11 +5,11 @@
      └──timeout, free, over─────┴──free, over, empty───┴───────────────last TaskRemoved──────────────┘
 
 Laws:
-1. An allocated slot in which nothing is deployed for ``taskmanager.slot.timeout`` is freed. An active one stays the job's,
-   also while it is empty (between two attempts), until it is freed, or a lost JobManager had no successor in time.
-2. A slot with tasks is freed only after the last of them has gone; until then it is RELEASING and takes none.
-3. The same allocation again for the same job and index is a no-op; any other claim on a slot that is not free is refused.
-4. What was freed does not come back: a late copy of the request that had brought an allocation would let its attempts begin again.
+1. An allocated slot in which no task is deployed for ``taskmanager.slot.timeout`` is freed. An active slot belongs to the job, also while it is empty (between
+   two attempts), until it is freed or no JobManager succeeds a lost one in time.
+2. A slot with tasks is freed only after the last of them has gone; until then it is RELEASING and takes no new tasks.
+3. Repeating an allocation for the same job and index is a no-op; any other request for a slot that is not free is refused.
+4. A freed allocation is not accepted again: a late copy of its request would let its attempts start again.
 5. A request of another generation than the registered one is refused as fenced.
 
 Follows Flink's ``TaskSlotTableImpl.java``; there a lost JobMaster leaves its slots ALLOCATED for its successor, but the tasks in them

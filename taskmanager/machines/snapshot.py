@@ -4,11 +4,10 @@
         │                          ├────── failed ───▶ DISCARDED (declined)
         └ aborted: remembered      └────── aborted ──▶ DISCARDED (silent)
 
-Laws. An id at or below the last one seen is ignored. The barrier is sent first, then the state is frozen. Exactly one of
-acknowledge (by ``snapshot_write``) and decline leaves for one id, and none after it was aborted here or the subtask stopped: a write that is
-given up is canceled before anything else is said of it. A checkpoint that was
-aborted before it started is passed on as a cancel barrier and never acknowledged. Confirm n stands for everything up to n;
-ids at or below the last confirmed are skipped; an abort names a completed checkpoint whose confirm was missed.
+Laws. An id at or below the last one seen is ignored. The barrier is sent first, then the state is frozen. Exactly one of acknowledge (by ``snapshot_write``)
+and decline is sent for an id, and none after its abort or the end of the subtask: an abandoned write is canceled before anything else is sent about it. A
+checkpoint that was aborted before it started is passed on as a cancel barrier and never acknowledged. A confirmation of n confirms all checkpoints up to n; ids
+at or below the last confirmed one are skipped; an abort names the latest completed checkpoint, whose confirmation may have been missed.
 
 Follows Flink's ``SubtaskCheckpointCoordinatorImpl.java`` and ``AsyncCheckpointRunnable.java``.
 """

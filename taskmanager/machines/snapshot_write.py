@@ -4,15 +4,14 @@
        │                             │
        └── it failed, was aborted, or the subtask stopped ─┴──▶ CANCELED: nothing leaves
 
-Data in flight is what the input channels had in front of their barriers (INPUTS), and what a barrier overtook in the outputs (OUTPUTS). It is
-written as one piece (CHANNELS) as soon as all of it is known, which may be before the state is written. Where there is none, DONE follows the
-state at once.
+Data in flight is the data of the input channels before their barriers (INPUTS), and the data that a barrier overtook in the outputs (OUTPUTS). It is written
+together (CHANNELS) as soon as all of it is known, which may be before the state is written. Without such data, DONE follows as soon as the state is written.
 
-Laws. At most one acknowledgement leaves, and none after CANCELED; it names everything that was written. DONE and CANCELED are final.
+Laws. At most one acknowledgement is sent, and none after CANCELED; it contains everything that was written. DONE and CANCELED are final.
 
-Two threads report to it: the subtask's, and the one that writes. A transition is taken by one of them at a time (``checkpointing.async_part``),
-and whoever reported the last part gets the acknowledgement to send. Follows Flink's ``AsyncCheckpointRunnable.java``, whose thread acknowledges
-by a transition from RUNNING to COMPLETED.
+Two threads report to it: the subtask's, and the one that writes. Transitions are serialized (``checkpointing.async_part``), and the thread that reported the
+last part gets the acknowledgement to send. Follows Flink's ``AsyncCheckpointRunnable.java``, whose thread acknowledges by a transition from RUNNING to
+COMPLETED.
 """
 
 from __future__ import annotations

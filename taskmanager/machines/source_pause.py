@@ -1,12 +1,12 @@
-"""When a source pauses after its barrier, while the subtasks behind it work on the same checkpoint.
+"""Decides when a source pauses after its barrier, while the subtasks downstream work on the same checkpoint.
 
     barrier ──it read all the time since the last one──▶ RESTING ──settled · its share of the time is used up──▶ READING
             └──it had to wait for data────────────────────────────────────────────────────────────────────────▶ READING
 
-Law: a source rests for no more than ``share`` of the time from barrier to barrier, and never longer than ``MOST_MS``.
+Law: a source pauses for at most ``share`` of the time between barriers, and never longer than ``MOST_MS``.
 
-What is read while a checkpoint is taken only takes processors from it. A source that is behind reads the same a moment later; one that is
-not has fresh records, and goes on (docs/internals/performance.md).
+Reading while a checkpoint is taken only takes processor time from it. A source with a backlog can read the same records a moment later, so it pauses; one
+without a backlog has fresh records, and goes on (docs/internals/performance.md).
 """
 
 from __future__ import annotations

@@ -4,15 +4,13 @@
     expected ─▶       ── idle / active              ├─▶ the combined watermark: the smallest of the splits that are not idle
                       ── retired (at its end)      ─┘
 
-Laws. The combined watermark never goes back. A split takes part as soon as it is known, before its first record: it holds everything
-back then, or as much as is known of its first record. One that is expected (its reader comes to it later) is never idle; any other that
-is idle holds nothing back. When all are idle the combined watermark stays where it is. The last split that retires leaves its
-watermark behind, so that what it promised is kept.
+Laws. The combined watermark never decreases. A split takes part as soon as it is known: before its first record it holds the watermark at the lower bound of
+its first record, if known, else at the minimum. An expected split (which its reader reads later) is never idle; other splits hold nothing back while they are
+idle. When all are idle, the combined watermark stays. When the last split retires, its watermark stays the lower bound.
 
-Follows Flink's ``WatermarkOutputMultiplexer.java`` and ``CombinedWatermarkStatus.java``, ``SourceOperator.java`` for splits that take part
-as soon as they are assigned, and ``WatermarksWithIdleness.java`` for when a split is idle: after no record for so long, not counting the
-time in which the source could not emit. That splits are expected is ours: Flink gives a file source one split after the other, and
-knows of none but that.
+Follows Flink's ``WatermarkOutputMultiplexer.java`` and ``CombinedWatermarkStatus.java``, ``SourceOperator.java`` for splits that take part as soon as they are
+assigned, and ``WatermarksWithIdleness.java`` for when a split is idle: after no record for so long, not counting the time in which the source could not emit.
+Expected splits do not exist in Flink, which assigns a file source one split after the other.
 """
 
 from __future__ import annotations

@@ -2,19 +2,17 @@
 
 The states and where each event leads are data, ``LIFE_TRANSITIONS``; docs/state-machines.md draws them.
 
-To the outside RUNNING, AT_END, SETTLING and CLOSING are all RUNNING. AT_END: all input was processed, operators have finished,
-end of data was sent and reported once; the subtask still takes part in checkpoints, also after its final one while its
-producers have not ended their partitions. SETTLING: asynchronous parts are awaited.
-CLOSING: end of partition was sent, the outputs drain. With checkpointing off no final checkpoint is waited for: everything is
-committed at the end of data.
+RUNNING, AT_END, SETTLING and CLOSING are all reported as RUNNING. AT_END: all input was processed, operators have finished, end of data was sent and reported
+once; the subtask still takes part in checkpoints, also after its final one while its producers have not ended their partitions. SETTLING: asynchronous parts of
+snapshots are awaited. CLOSING: end of partition was sent, and the outputs drain. Without checkpointing there is no final checkpoint: everything is committed at
+the end of data.
 
-A stop with a savepoint is an end of data where the sources stand, with that savepoint as the final checkpoint.
+A stop with a savepoint ends the data at the current positions of the sources, with that savepoint as the final checkpoint.
 
-Laws. A final checkpoint lets a subtask finish only if its snapshot was taken at the end of data and the JobManager says that
-every sibling was there too. A trigger at or below the last one that was passed on is ignored: the call was repeated because its
-answer got lost, and a subtask that declined it would fail a checkpoint that it takes part in. After CANCELED, FAILED or CUT_OFF
-nothing is committed or acknowledged; CUT_OFF says nothing at all.
-Follows Flink's ``StreamTask.java`` (``finalCheckpointMinId``, ``endData``) and FLIP-147.
+Laws. A subtask finishes with a final checkpoint only if its snapshot was taken at the end of data and the JobManager confirms that every sibling had reached it
+too. A trigger at or below the last one that was handled is ignored: it is a repeated call whose answer got lost, and declining it would fail a checkpoint in
+which the subtask takes part. After CANCELED, FAILED or CUT_OFF nothing is committed or acknowledged; after CUT_OFF nothing at all is sent. Follows Flink's
+``StreamTask.java`` (``finalCheckpointMinId``, ``endData``) and FLIP-147.
 """
 
 from __future__ import annotations

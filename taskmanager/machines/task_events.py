@@ -1,7 +1,6 @@
 """Events, commands and values of a TaskManager's task table (``tidegate.taskmanager.machines.tasks``).
 
-Mails only pass through, as the bytes that go to the subtask; the first of them is its deployment. So do the messages of a subtask,
-which nothing here looks into.
+Mails are passed on as the bytes that are sent to the subtask; the first one is its deployment. Messages of a subtask are passed on undecoded as well.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     TaskSubmitted ──▶ slot table: may it run in that slot? ──yes──▶ task table
     slot is freed ──▶ task table: fail the tasks in it ──they are gone──▶ slot table: the slot is free ──▶ reported
 
-Laws: whatever happens, a task is in the task table exactly as long as it is in its slot. A JobManager is not found again once a later one
-was. When it is lost, tasks go on for the grace that it gave, then they are stopped and slots are freed. When it is found again, they go on
-with it as if nothing had been.
+Laws: a task is in the task table exactly as long as it is in its slot. A JobManager of an older generation than the last one is never accepted again. When the
+JobManager is lost, tasks run on for the grace period that it gave, then they are stopped and their slots are freed. When it is found again in time, they simply
+run on.
 """
 
 from __future__ import annotations

@@ -9,19 +9,19 @@
                                          does not in time
 
 Laws:
-1. One control stream for an attempt, ever; it must show the token that the attempt was started with.
+1. An attempt has one control stream, ever; its hello must have the token with which the attempt was started.
 2. FINISHED, CANCELED and FAILED are reported only after the Spark job returned: then the process is gone.
-3. A stream that breaks, or a Spark job that returns, before the last word means that the process is lost: FAILED
-   (``SubtaskLost``), or CANCELED if it was being cancelled anyway.
-4. Cancelling asks first, and the process interrupts its function (``spark.interruption``). One that has not answered with CANCELING
-   after ``tidegate.task.unresponsive-timeout`` is killed, one that has answered after ``task.cancellation.timeout``; if it is not
-   gone so long after that, the TaskManager itself is beyond help (``Escalate``).
-5. So many attempts start at once as the limits say, in the order in which they came; the time in which the control stream of one must open
-   begins with its turn. One whose time is over frees its turn before its process is gone.
+3. A stream that breaks, or a Spark job that returns, before the last word means that the process is lost: FAILED (``SubtaskLost``), or CANCELED if it was being
+   cancelled anyway.
+4. To cancel an attempt its process is asked first, which interrupts its function (``spark.interruption``). A process that has not answered with CANCELING after
+   ``tidegate.task.unresponsive-timeout`` is killed, one that has answered after ``task.cancellation.timeout``. If it is not gone as long after that, the
+   TaskManager ends itself (``Escalate``).
+5. The number of attempts that start at the same time is limited; they start in the order of their submission. The timeout for an attempt's control stream
+   begins when its start begins. An attempt whose timeout is over makes room for another before its process is gone.
 6. A message of another generation is refused as fenced, one for an attempt that is not here as unknown. An attempt begins once.
-7. While there is no JobManager, tasks go on, and what is reported of them is for the lost one: its driver keeps it until that one is found
-   again, and drops it when another is. Another one gets a report of each attempt that is here or ended meanwhile, and owns them; when
-   none is found in time they are stopped.
+7. While there is no JobManager, tasks run on, and the driver keeps reports for the lost JobManager until it is found again; it drops them when another
+   JobManager is found. That one gets a report of each attempt that is here or has ended meanwhile, and owns them. If none is found in time, the tasks are
+   stopped.
 
 Follows Flink's ``TaskExecutor.java`` and ``Task.java``, with a process where Flink has a thread.
 """

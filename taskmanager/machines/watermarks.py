@@ -1,9 +1,9 @@
 """The watermark valve: combines the watermarks and idle statuses of all input channels into one of each.
 
-Laws. The output watermark never goes back; it is the minimum over the channels that are active, not at their end, and
-have caught up with the output ("aligned"). A channel that becomes active again behind the output holds nothing back until
-it has caught up. When all channels that are not at their end are idle, the output advances to the largest watermark among
-them and turns idle. A channel at its end (with drain) is out of the minimum; when all are, the output is at the end of time.
+Laws. The output watermark never decreases; it is the minimum over the channels that are active, not at their end, and have caught up with the output
+("aligned"). A channel that becomes active again with a watermark below the output holds nothing back until it has caught up. When all channels that are not at
+their end are idle, the output advances to the largest watermark among them and becomes idle. A channel at its end (with drain) does not count for the minimum;
+when all are at their end, the output is the maximum watermark.
 
 Follows Flink's ``StatusWatermarkValve.java``, but that a channel at its end never counts as active: Flink would run to the
 end of time while the only other channel is idle.

@@ -1,4 +1,4 @@
 """Operators: they take batches and emit batches through a context with state, timers and metrics.
 
-No clock, network or files, and nothing of other subtasks.
+Operators use no clock, network or files directly, and do not depend on other subtasks.
 """

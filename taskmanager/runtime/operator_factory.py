@@ -1,6 +1,6 @@
-"""Makes operators from their specs. ``tidegate.operator_options`` has the options of each kind. ``tidegate.operator_options`` has the options of each kind.
+"""Makes operators from their specs. ``tidegate.operator_options`` has the options of each kind.
 
-Keys of operators on single records are taken by ``KeySpec.selector``, or from fields of these names.
+Operators on single records compute keys with ``KeySpec.selector``, or from the fields that the ``KeySpec`` names.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Starts one TaskManager on a Spark session, in order. A process has one, or one for each executor that was requested. A process has one of them, or one for
-each executor that it was asked for.
+"""Starts one TaskManager on a Spark session, in order. A process has one, or one for each executor that was requested.
 
 blob cache -> slot and task table -> gRPC service -> Spark is warm -> control streams -> registration
 """

@@ -1,4 +1,4 @@
 """Operator state without keys, state files, and the contracts that every snapshot follows.
 
-It touches its own directory and the store it is given, and knows nothing of network or barriers.
+The package uses only its own directory and the state store, and does not depend on the network or on barriers.
 """

@@ -2,8 +2,8 @@
 
     outputs ─▶ StoredSubpartition ─▶ StoredExchange ─▶ Spark's shuffle ─▶ StoredInputGate ─▶ inputs
 
-Partitions of what an attempt stores are numbered through: the consumers of its first edge, then those of the next
-(``partition_of``). Nothing is bounded by credit: a producer and its consumers never run at the same time.
+The partitions that an attempt stores are numbered consecutively: the consumers of its first edge, then those of the next (``partition_of``). There is no
+credit: a producer and its consumers never run at the same time.
 """
 
 from __future__ import annotations

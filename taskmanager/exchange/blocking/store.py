@@ -2,8 +2,8 @@
 
     producer ─▶ frames for one consumer ─▶ block ─▶ Spark: partition of that consumer ─▶ blocks of all producers ─▶ consumer
 
-A block begins with the edge and the producer's subtask, which name a channel of the consumer; behind them are whole frames, as they
-would go over a connection. Blocks of one channel keep their order; those of several channels may come in any.
+A block begins with the edge and the producer's subtask, which identify a channel of the consumer; complete frames follow, encoded as on a connection. Blocks of
+one channel keep their order; blocks of different channels arrive in any order.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     files ─▶ pieces of a key group, the lowest level first ─▶ put: in their place, some thousand rows at a time
 
-Rows of a group are reached when all of its levels are in place, so a group that is half loaded counts as one in the files: a snapshot names the files again,
-or reads them itself where it writes everything. What is put in place has not changed since the restore, whenever that is (``ColumnarRows.put_restored``).
+Rows of a group can be read when all of its levels are loaded, so a partly loaded group counts as unloaded: a snapshot refers to its files again, or reads them
+if it writes the whole state. Rows that are put in place are not changes since the restore (``ColumnarRows.put_restored``).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     frozen rows, some key groups at a time ─▶ copied ─▶ the subtask's thread has these groups back ─▶ written
     key groups that were not loaded        ─▶ named again where they are, or read from the restored files ─▶ written
 
-So there is never a second copy of the state.
+So the whole state is never copied at once.
 """
 
 from __future__ import annotations

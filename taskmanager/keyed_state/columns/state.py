@@ -2,12 +2,11 @@
 
     key_group │ key.<column> ... │ value.<column> ... │ ttl_ms (state that expires) │ deleted (levels above 0)
 
-State that expires has the time of the last write in every row, a column like the others (Flink: ``TtlReducingState.java``). What has
-expired counts as not there, is looked for a few rows at a time, and leaves its slot to another key of the group; what is written whole
-and what is restored leave it out.
+State that expires has the time of the last write in a column of every row (Flink: ``TtlReducingState.java``). Expired rows count as missing; a cleanup looks
+for them, a few rows at a time, and gives their slots to other keys of the group. Full snapshots and restores leave them out.
 
-What is restored is read before the first record where it is little, or has to be
-(``restoring.files.opened_for_parts``); else key group by key group (``restoring``), and only groups that are loaded may be located.
+Restored state is read before the first record if it is small or has to be (``restoring.files.opened_for_parts``); otherwise key group by key group
+(``restoring``), and keys of unloaded groups must not be located.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     set_current(key, group) ─▶ handles read and write the entry (key, namespace) of their table
     freeze() ─▶ frozen tables, written in the snapshot thread group by group: whole, or what changed (``heap_snapshot``)
 
-State that was restored but that no function has requested yet is kept as it is and written again, so that a state whose function
-registers it late (or in a later version of the job) is not lost.
+Restored state that no function has requested yet is kept and written again by every snapshot, so that a function can still register it later, or in a later
+version of the job.
 """
 
 from __future__ import annotations

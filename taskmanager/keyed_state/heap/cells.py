@@ -1,6 +1,6 @@
 """Lists, maps and the cleanup of expired state, on a table of Python objects.
 
-What was changed in place is written back: the table learns that the entry is another one than in the last snapshot.
+A value that was changed in place is written back, so that the table notes the entry as changed since the last snapshot.
 """
 
 from __future__ import annotations

@@ -4,9 +4,8 @@
     freeze    what is in the layers now is the snapshot's; a group gets a new top with its first write after that
     written   the snapshot has no more need of a group: its layers are merged, group by group (``merge_some``)
 
-Laws: a layer that a snapshot needs is never changed. A mutable value that lies in such a layer is deep-copied into the top
-the first time that it is handed out, so that whatever the function does to it stays out of the snapshot. Removed entries
-stand as ``DELETED`` in the layers above the base.
+Laws: a layer that a snapshot needs is never changed. A mutable value in such a layer is deep-copied into the top layer when a function first reads it, so that
+changes by the function do not affect the snapshot. Removed entries are ``DELETED`` in the layers above the base.
 
 For incremental checkpoints a table notes which entries were written or removed between one freeze and the next
 (``note_changes``). The number of a freeze is its epoch.

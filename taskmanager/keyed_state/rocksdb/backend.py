@@ -3,8 +3,8 @@
     handles ─▶ tables · list cells · map cells ─▶ rows of one database
     freeze  ─▶ view of the database ─▶ the same segments as every backend writes
 
-Timers are rows too, with the earliest of them in memory (``timers``); with ``state.backend.rocksdb.timer-service.factory: HEAP`` they
-stay on the heap, in a backend of that kind inside of this one.
+Timers are rows too, with the earliest of them cached in memory (``timers``). With ``state.backend.rocksdb.timer-service.factory: HEAP`` they are kept in
+memory, in a heap backend inside this one.
 """
 
 from __future__ import annotations

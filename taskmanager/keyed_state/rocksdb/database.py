@@ -1,6 +1,6 @@
 """RocksDB as the backend uses it: one database for each operator of a subtask, without a log, removed with the attempt.
 
-Nothing in it has to be durable, since checkpoints are. This is the only module that imports ``rocksdict``.
+Its content needs not be durable, since checkpoints are. This is the only module that imports ``rocksdict``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Loads restored segments into RocksDB, file by file, in the order of their levels.
 
-Types are known only when a function asks for its state, so segments wait here unread until then. What no function requests is
-written again by every snapshot, so that it is not lost: the first one copies it below the attempt's directory, since the
-files of the checkpoint that it came from go away with that checkpoint.
+Types are known only when a function requests its state, so segments stay unread until then. State that no function requests is written again by every snapshot,
+so that it is not lost. The first snapshot copies its files below the attempt's directory, since the original files are deleted with their checkpoint.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
     chunks(group)      ─▶ the same, some thousand at a time, as rows of the database where an entry is one row
     in_order(group)    ─▶ the same, in the order of the entries' bytes
 
-The rows of a key group lie in the order in which RocksDB had them, that of ``entry`` (``keys``). What is pickled in a key may have other bytes
-in another version of its class, so entries with such keys are not searched for, and their order is looked at before it is relied upon.
+The rows of a key group are in the order of RocksDB, that of the bytes of ``entry`` (``keys``). A pickled key may have other bytes in another version of its
+class, so entries with such keys are not found by binary search, and their order is checked before it is used.
 
 Immutable: used by the subtask's thread and by that of its snapshots.
 """

@@ -2,8 +2,8 @@
 
     freeze ─▶ view, sealed changes │ for each state: decide (whole? delta? kept?) ─▶ segments streamed to the store │ release
 
-Freezing copies nothing and does no I/O. A whole state is cut at key groups into files of about ``FILE_BYTES`` (``segment_streams``), so
-that neither side ever holds more of it than that.
+Freezing copies nothing and does no I/O. A full state is cut at key groups into files of about ``FILE_BYTES`` (``segment_streams``), so that neither writer nor
+reader holds more of it than that.
 """
 
 from __future__ import annotations

@@ -4,10 +4,9 @@
     write ─▶ RocksDB          delete ─▶ RocksDB, and the mark
     load_some ─▶ the next key group that was asked for, else the next one: rows of entries that are neither in RocksDB nor gone
 
-What is in RocksDB, and what is marked as gone, is newer than the files; lists and maps are fetched whole before a part of them is read or
-changed. So the state is always that of RocksDB and the marks over that of the files, also while a group is half loaded, and a snapshot
-reads all three of them (``merged_rows``). Marks are rows of the database too, under a state id that no state has, and go away when their
-group is loaded.
+Rows in RocksDB and marks of removed entries are newer than the files; lists and maps are loaded completely before a part of them is read or changed. So the
+state is always RocksDB and the marks on top of the files, also while a group is partly loaded, and a snapshot merges all three (``merged_rows``). Marks are
+rows of the database under a reserved state id, and are deleted when their group is loaded.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     rows of a key group, in files and RocksDB:   ···· loaded ····│ horizon │···· in the files: neither in RocksDB, nor gone ····
 
-Up to its horizon a group is as if there were no files, so the earliest timers come from RocksDB alone. A timer behind
-it is registered in RocksDB, and deleted there and by a mark, without a look at the files: the walk that moves the
-horizon leaves out what is marked, and what is there twice is one row.
+Timers up to the horizon of a group are all in RocksDB, so the earliest timers are read from RocksDB alone. A timer after the horizon is registered in RocksDB,
+and deleted by deleting it there and writing a mark, without reading the files. When the horizon moves, marked timers are skipped, and a timer that is in both
+becomes one row.
 """
 
 from __future__ import annotations

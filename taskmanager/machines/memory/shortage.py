@@ -6,8 +6,8 @@
                                       └─ no ──▶ nothing ends: something beside them takes the memory, and goes on to
 
 Laws:
-1. Of any number of TaskManagers on a machine that see the same processes, one at most ends a subtask: that with the largest.
-2. More slots, or more TaskManagers, lower nothing. Only what is really used counts.
+1. If several TaskManagers on a machine see the same processes, at most one ends a subtask: the one with the largest subtask.
+2. The number of slots or TaskManagers does not lower any limit. Only memory in use counts.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     keys per second      a bucket that fills at the rate and holds a quarter of a second of it
     keys under way       a subtask is given so many at most before it has answered
 
-A request costs at least ``REQUEST_KEYS``: what a message costs counts as well as its keys.
+A request counts as at least ``REQUEST_KEYS`` keys, since the message itself has a cost too.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     waits(group, rows) ─▶ next ─▶ begin(group) ─▶ progressed(group, rows) ... ─▶ loaded(group)
 
-The group that has begun comes first, since half of it is of no use. Of the others those come first that records wait for: the one that most rows
-wait for, or, where rows are best put in place in the order of their groups (``is_ascending``), the next one above the last. A group without rows in
-the files is loaded from the beginning. What cannot wait may be loaded out of turn.
+A group whose loading has begun comes first, since a partly loaded group cannot be used. Then come the groups for which records wait: the one with most waiting
+rows, or, if rows have to be loaded in the order of their groups (``is_ascending``), the next one after the last. A group without rows in the files counts as
+loaded from the start. A caller may load a group out of turn.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
     small, or a part would not fit into memory ─▶ None: read before the first record
     else ─▶ parts of whole key groups: a part is what is read and combined at a time when windows fire
 
-The rows of a file lie in the order of their key groups, so a part of whole key groups is a slice of each file, and
-nothing has to be written again. Parts are not made finer than that: a subtask with few key groups and little memory
-reads its windows at once, and cuts them by the hash of the key.
+The rows of a file are sorted by key group, so a part of whole key groups is a slice of each file, and no file has to be rewritten. There are no smaller parts:
+a subtask with few key groups and little memory reads its windows before the first record, and divides them by the hash of the key.
 """
 
 from __future__ import annotations

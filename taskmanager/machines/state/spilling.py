@@ -6,9 +6,8 @@
                                                                     else ─▶ decide_parts: written as one piece each ─▶ forgotten
     16 pieces of a partition, the newer ones as large as the first ─▶ decide_combine: they become one
 
-The laws: after each step no more than the limit is held; a partition is cut before its first piece is written and never after that, so that a piece belongs
-to one partition; and what is combined at a time (when windows fire, for a snapshot, or because there are many pieces) is one partition, so about
-``1 / FAN_OUT`` of the state.
+Laws: after each step the memory is within its limit; a partition is divided only before its first piece is written, so that a piece belongs to one partition;
+pieces are combined one partition at a time (when windows fire, for a snapshot, or because there are many pieces), which is about ``1 / FAN_OUT`` of the state.
 """
 
 from __future__ import annotations

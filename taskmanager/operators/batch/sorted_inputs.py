@@ -5,9 +5,9 @@
     HELD    all input ─▶ kept in its order until the other input has ended      (records beside a broadcast stream)
     DIRECT  handed on at once                                                   (the broadcast stream)
 
-Laws: event time stands at its beginning while records of a key are processed, so none is late, and at its end when its timers fire;
-timers registered meanwhile are ignored. State of one key at a time is in memory. The watermark leaves at the end of all. What is sorted
-goes on in steps of some milliseconds, as the outputs have room. There are no snapshots.
+Laws: event time is at its minimum while the records of a key are processed, so that none is late, and at its maximum when its timers fire; timers that are
+registered while they fire are ignored. Only the state of one key is in memory. The watermark is emitted at the end of all input. Sorted records are processed
+in steps of some milliseconds while the outputs have room. There are no snapshots.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     add ─▶ rows in memory ── more than the limit ──▶ sorted ─▶ a run: a file of Arrow batches
     rows ─▶ the runs and what is in memory, merged: by key, then by timestamp, then as they came
 
-Keys are bytes; rows without timestamps come as those of the earliest one. Files lie in the directory given, and are removed by ``close``.
+Keys are bytes; rows without timestamps sort as if they had the earliest one. Files are written to the given directory, and are removed by ``close``.
 """
 
 from __future__ import annotations

@@ -5,11 +5,10 @@
 For each batch it emits the new aggregates of the keys in it, so the last row of a key is its result so far. State is as in
 ``tidegate.taskmanager.keyed_state.columns.state``, one value column for each partial (an average has two or three).
 
-Large restored state is loaded key group by key group while the operator runs (``background_restore``): rows of groups that are not loaded wait, and with
-them what comes behind them.
+Large restored state is loaded key group by key group while the operator runs (``background_restore``): rows of unloaded groups wait, and so does the input
+after them.
 
-In BATCH execution mode (``ColumnarTotals``) nothing is emitted before the end of the input, and then one row for each key; the last
-watermark leaves behind these rows.
+In BATCH execution mode (``ColumnarTotals``) one row for each key is emitted at the end of the input, and the last watermark after these rows.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
          └▶ the others wait by key group; no further input is taken       a group is read in another thread ─▶ a mail ─▶ a step of it is put in place
                                                                                 groups that are whole now: their rows ─▶ work
 
-A key has one group and a group's rows stay in their order, so that of a key's rows does too. What is to come behind all rows of a batch (a barrier, a
-watermark) is preceded by ``drain``. While a step is put in place, the next groups are read.
+The rows of a group, and so those of a key, keep their order. ``drain`` is called before anything that must follow all rows of a batch (a barrier, a watermark).
+While a step is put in place, the next groups are read.
 """
 
 from __future__ import annotations

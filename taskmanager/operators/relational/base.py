@@ -2,7 +2,7 @@
 
     batch ─▶ rows with their kinds ─▶ the state of each key, read once ─▶ ``change`` for each row ─▶ states written once, one batch out
 
-What grows without bound for a key is not one value, but entries with names (``EntriesOfKeys``).
+State of a key that can grow without bound is not one value but named entries (``EntriesOfKeys``).
 
 docs/state-format.md has the layout of each state.
 """

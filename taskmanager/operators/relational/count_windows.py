@@ -1,7 +1,7 @@
 """Windows of a number of rows (Flink: ``WindowOperator.java`` with ``CountTumblingWindowAssigner`` or ``CountSlidingWindowAssigner``).
 
-The rows of a key are numbered from 0 as they come, those that take others back too. Window ``i`` has the rows from ``i * slide`` on, ``size`` of them, and is
-emitted when the last of them has come; windows that are not full are never emitted.
+The rows of a key are numbered from 0 in their order of arrival, retractions included. Window ``i`` has the ``size`` rows from number ``i * slide`` on, and is
+emitted when the last of them has arrived; windows that are not full are never emitted.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Counts of values in the accumulators of keys: in the accumulator itself while it has few rows, otherwise as an entry of state for each value. Those of few
-rows stand in the accumulator; when there are more, each count is an entry of state:
+"""Counts of values in the accumulators of keys: in the accumulator itself while it has few rows, otherwise as an entry of state for each value. Counts in
+entries are attached to the accumulator while it is changed:
 
     accumulator of state ─▶ ``attach`` ─▶ with ``EntryCounts`` for the time ─▶ changes ─▶ ``detach`` ─▶ with a time for what is in entries
 
-The state ``counts-n`` has the entries of the n-th place for counts: the form of a value (``form_of``), and how often it is there. The time in ms is that since
-which all of them have been written: counts go with their accumulator, however long each was not written. So they live half as long again as it, and are
-written again when half of its time has passed.
+The state ``counts-n`` has the entries of the n-th counting aggregate: the form of a value (``form_of``) and its count. The time that is detached, in ms, is
+that since which all counts have been written. Counts must live as long as their accumulator, however long ago each was written: their time to live is one and a
+half times that of the accumulator, and all are written again when half of the accumulator's has passed.
 """
 
 from __future__ import annotations

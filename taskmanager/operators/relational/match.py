@@ -2,7 +2,8 @@
 
     row ─▶ the queue of its key, by event time ─▶ watermark ─▶ the automaton of the pattern ─▶ for each match the key's columns and the measures
 
-By processing time rows are taken as they come. A row at or behind the watermark is late, counted and dropped. ``rows/pattern_state`` has the state.
+In processing time, rows are matched in their order of arrival. A row with a time at or below the watermark is late: it is counted and dropped. The state is
+that of ``rows/pattern_state``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Windows of time: aggregates, Top-N and deduplication of a window's rows, and joins within a window.
 
-Times are in ms. A window is ``(start, end)`` in local time, the end exclusive; it fires when time reaches its last millisecond. What comes
-for windows that have fired is dropped (Flink: ``SlicingWindowOperator.java``, ``WindowOperator.java``).
+Times are in ms. A window is ``(start, end)`` in local time, the end exclusive; it fires when time reaches its last millisecond. Rows for windows that have
+fired are dropped (Flink: ``SlicingWindowOperator.java``, ``WindowOperator.java``).
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     record ─▶ AsyncWaitQueue ── Invoke ─▶ event loop of the subtask ─▶ answer, as a mail ─▶ queue ─▶ results, marks ─▶ emit
                    └ freeze: the records whose results were not emitted ─▶ operator state ─▶ invoked again after a restore
 
-Nothing waits here: what exceeds the capacity stays in the queue, and the operator has no room until it was invoked. Watermarks,
-statuses and user events go through the queue as marks; what is frozen keeps the events among its records. After
-``suspend`` nothing is emitted: what is in flight belongs to the snapshot.
+The operator never blocks: records beyond the capacity stay in the queue, and the operator takes no input until they are invoked. Watermarks, statuses and user
+events pass through the queue as marks; the frozen state keeps the events among its records. After ``suspend`` nothing is emitted: elements in flight belong to
+the snapshot.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     event time:      event ─▶ queue of its key ─▶ a timer at its time ─▶ the queue up to the watermark, in order ─▶ automaton ─▶ function
     processing time: event ────────────────────────────────────────────────────────────────────────────────────────▶ automaton ─▶ function
 
-An event at or behind the watermark is late: side output, or counted and dropped. What a match emits has the time of the match.
+An event with a time at or below the watermark is late: it goes to the side output, or is counted and dropped. Results of a match have the time of the match.
 
-``pattern_state`` has the state by key.
+The keyed state is in ``pattern_state``.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     record of a side ─▶ its buffer (timestamp ─▶ records), with a timer for when nothing can join it
                      └▶ every record in the other buffer whose time lies in the interval ─▶ function ─▶ emitted at the larger time
 
-A record behind the watermark is late: side output, or counted and dropped. The timer's namespace names the buffer.
+A record with a time below the watermark is late: it goes to the side output, or is counted and dropped. The namespace of a timer tells whose buffer it cleans.
 """
 
 from __future__ import annotations

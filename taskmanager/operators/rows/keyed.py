@@ -3,7 +3,7 @@
     batch ─▶ keys of all records, their groups at once ─▶ for each record: current key ─▶ function ─▶ collector ─▶ emit
     watermark, clock ─▶ timers that are due, in order ─▶ current key ─▶ on_timer ─▶ collector ─▶ emit ─▶ forward
 
-What an event-time timer emits has the timer's timestamp; what a processing-time timer emits has none.
+Records that an event-time timer emits have the timer's timestamp; those of a processing-time timer have none.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The state of patterns by key: partial matches, their events and nodes, and the queue of events that wait for the watermark.
 
-The partial matches of a key are one value; the others are entries of their own, so that a checkpoint that builds upon another writes what changed.
-docs/state-format.md has the layout of each state.
+The partial matches of a key are one value; nodes, events and queued events are separate entries, so that an incremental checkpoint writes only the changed
+ones. docs/state-format.md has the layout of each state.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     records ─▶ selector ─▶ the key's type, if it has one: 1 of a DOUBLE is 1.0, a FLOAT is rounded ─▶ keys
 
-Laws: a key is brought into the form of its type once, before anything hashes it. Without a type of its own a key is what
-the selector makes of the record as its consumer sees it (``survives`` tells whether the record is that already).
+Laws: a key is converted to its declared type once, before it is hashed. A key without a declared type is computed from the record as its consumer sees it
+(``survives`` tells whether the producer's record equals that).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     writers ─ votes at their ends, over the shuffle ─▶ committer ─ end of data ─▶ commit all of them, with retries
 
-Laws: nothing is committed before every vote is here. A committer that runs again gets the same votes, and committing twice does no harm.
-Follows Flink's ``CommitterOperator.java``, with the parallelism of a ``GlobalCommitter``.
+Laws: nothing is committed before all votes have arrived. A restarted committer gets the same votes, and committing is idempotent. Follows Flink's
+``CommitterOperator.java``, with the parallelism of a ``GlobalCommitter``.
 """
 
 from __future__ import annotations

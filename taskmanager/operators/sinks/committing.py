@@ -3,7 +3,8 @@
     commit(n) ─▶ waiting ─▶ pool thread: try · wait · try again ─▶ mail: done(n), or the error that fails the attempt
                     ▲ all that came meanwhile is tried together next: a system slower than the checkpoints does not fall behind
 
-Where there is no pool (``OperatorContext.run_async`` is ``None``), and for a committer that works in the subtask's thread, it is done at once.
+Without a pool (``OperatorContext.run_async`` is ``None``), and for a committer that must run in the subtask's thread, commits run at once in the calling
+thread.
 """
 
 from __future__ import annotations

@@ -3,11 +3,10 @@
     process ─▶ writer ··· freeze(n) ─▶ flush, seal(n) ─▶ pending[n] │ snapshot thread: the slow rest of the vote, list state
                           notify_complete(n) ─▶ commit pending[<= n], in order, in another thread (restored: at once)
 
-Laws: nothing becomes visible before the checkpoint that holds it is confirmed. Commit n commits everything pending up to
-n, skipped checkpoints included; what is committed stays in later snapshots only until then, and committing it twice does
-no harm (``Committer`` is idempotent). A vote that fails, and a commit that fails once more than it may, fail the attempt.
-After ``finish`` the last records wait for the next snapshot and its confirmation; in a job without checkpoints the
-runtime confirms ``COMMIT_EVERYTHING`` then. What is committed is reported to the operator behind it, where there is one
+Laws: no output becomes visible before the checkpoint that contains it is confirmed. The confirmation of n commits all pending committables up to n, those of
+skipped checkpoints included; committables stay in snapshots until they are committed, and committing twice does no harm (``Committer`` is idempotent). A failed
+vote, and a commit that fails after all retries, fail the attempt. After ``finish`` the last records wait for the next snapshot and its confirmation; in a job
+without checkpoints the runtime then confirms ``COMMIT_EVERYTHING``. Commits are reported to the next operator, if there is one
 (``tidegate.connectors.commit_reports``) (Flink: ``CommitterOperator.java``).
 """
 

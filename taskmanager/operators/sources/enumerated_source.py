@@ -3,8 +3,8 @@
     enumerator ─▶ ForReader ─▶ process ─▶ reader            reader ─▶ poll_next ─▶ records
     reader asks, sends an event, is at its end ─▶ ReaderLink ─▶ JobManager ─▶ enumerator, which acknowledges by ForReader
 
-The checkpoint comes through the same edge as the splits, so what was sent before it is in the reader's state. The edge ends when the enumerator
-knows all readers to be at their ends, or when the job is stopped.
+Barriers arrive through the same edge as the splits, so splits that were sent before a barrier are in the reader's state. The edge ends when the enumerator
+knows that all readers are at their ends, or when the job is stopped.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
                                                               subtasks read; at another parallelism ``Source.owner_of`` says, or they are
                                                               dealt evenly, unfinished ones first
 
-A subtask that restarts alone must find exactly those that it had, while its siblings go on with theirs.
+A subtask that restarts alone must get exactly the splits that it had, since its siblings go on with theirs.
 """
 
 from __future__ import annotations

@@ -2,12 +2,11 @@
 
     reader.poll() ─▶ batch ─▶ slice ─▶ timestamps ─▶ emit ─▶ reader.advance(n)      freeze: all splits, done ones included
 
-Laws: the position in a snapshot is that of what was emitted. A split that is dealt in advance belongs to subtask
-``i mod parallelism``, i being its place among all splits sorted by id; a source that finds splits later says itself to whom
-each belongs, by the split alone (``Source.owner_of``). A source with a coordinator in the JobManager asks it for splits, and keeps them.
-Restored splits are found in the union of all subtasks' states (``restored_splits``), whatever a new listing says. Every
-split that is not done takes part in the watermark from the start. At the end of its splits the runtime ends event time,
-and the source goes on taking part in checkpoints with all its splits.
+Laws: the position in a snapshot is that after the last emitted record. Splits that are assigned in advance go to subtask ``i mod parallelism``, i being the
+split's index among all splits sorted by id; a source that discovers splits later determines each split's subtask from the split alone (``Source.owner_of``). A
+source with a coordinator in the JobManager requests splits from it, and keeps them. Restored splits are taken from the union of all subtasks' states
+(``restored_splits``), not from a new listing. Every unfinished split takes part in the watermark from the start. At the end of its splits the runtime ends
+event time, and the source still takes part in checkpoints with all its splits.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     every update interval: own watermark ─▶ JobManager ─▶ the lowest of the group ─▶ limit = lowest + allowed drift
     own watermark > limit ─▶ paused: nothing is polled until the others have come closer
 
-One without a watermark reports nothing, so that an empty partition pauses nobody; one that is idle or at its end reports the end of
-time. While the JobManager does not answer, the last limit holds.
+A source without a watermark reports nothing, so that an empty partition does not pause others; one that is idle or at its end reports the maximum watermark.
+While the JobManager does not answer, the last limit holds.
 """
 
 from __future__ import annotations

@@ -4,10 +4,9 @@
                                               └▶ combined: the minimum over the splits that are not idle, those
                                                  that are still to be read included
 
-Watermarks by a bound leave at most every ``pipeline.auto-watermark-interval``: at the end of a batch when the interval is over,
-else by a timer; an interval of 0 means none but the last. Those that a generator emits for a record leave right behind that
-record. They never go back. A watermark from upstream is dropped but for the last one (Flink:
-``TimestampsAndWatermarksOperator.java``); without a bound or generator no watermarks are made.
+Watermarks by a bound are emitted at most every ``pipeline.auto-watermark-interval``: at the end of a batch when the interval is over, else by a timer; with an
+interval of 0 only the last one is. Those that a generator emits for a record directly follow that record. Watermarks never decrease. Watermarks from upstream
+are dropped except the last one (Flink: ``TimestampsAndWatermarksOperator.java``); without a bound or generator no watermarks are made.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Calls of user functions: the context that they get, the collector of what they emit, and the errors that they raise.
 
-An exception of a user function turns into ``UserFunctionError`` with the operator's name; ``details`` is the traceback
-with the user's frames only. Errors of our own tree pass through as they are.
+An exception of a user function becomes a ``UserFunctionError`` with the operator's name; ``details`` is the traceback with the user's frames only.
+``TidegateError`` passes through unchanged.
 """
 
 from __future__ import annotations

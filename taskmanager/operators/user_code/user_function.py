@@ -2,8 +2,8 @@
 
     initialize_state ─▶ open ─▶ { calls · snapshot_state at the barrier · notifications }* ─▶ close
 
-State that was restored for a function which does not ask for it is kept and written again. Follows Flink's
-``AbstractUdfStreamOperator.java`` and ``StreamingFunctionUtils.java``.
+Restored state that the function does not request is kept and written again. Follows Flink's ``AbstractUdfStreamOperator.java`` and
+``StreamingFunctionUtils.java``.
 """
 
 from __future__ import annotations

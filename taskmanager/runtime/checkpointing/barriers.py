@@ -1,5 +1,4 @@
-"""Sends a subtask's barriers on its outputs: in order, announced, or ahead of queued data. Data that a barrier overtakes becomes output channel state. What
-they overtake is output state.
+"""Sends a subtask's barriers on its outputs: in order, announced, or ahead of queued data. Data that a barrier overtakes becomes output channel state.
 
     UNALIGNED, the edge supports it                 overtakes what is queued: captured
     ALIGNED with a timeout, the edge supports it    in order, announced; ``prioritise`` when its time is over: captured

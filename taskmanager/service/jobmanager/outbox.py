@@ -1,10 +1,9 @@
-"""Messages that wait to be sent to the JobManager, in order. Consecutive acknowledgements are sent as one message. Consecutive acknowledgements leave as one
-message.
+"""Messages that wait to be sent to the JobManager, in order. Consecutive acknowledgements are sent as one message.
 
     put ─▶ [ state, ack, ack, ack, decline, ack ] ─▶ take: state · (ack ack ack) · decline · ack
 
-Nothing waits for other messages here: a message holds what came while the one before it was on its way (docs/adr/0040). ``ack_batcher``
-decides which acknowledgements come together.
+No message is delayed here: one contains the acknowledgements that arrived while the previous message was in flight (docs/adr/0040). ``ack_batcher`` decides
+which acknowledgements are batched.
 """
 
 from __future__ import annotations

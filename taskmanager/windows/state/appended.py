@@ -1,11 +1,10 @@
-"""Tracks what changed since the last freezes of a subtask, and what was added to its windows: the content of a delta. Batches are kept, not copied. Batches are
-kept, not copied.
+"""Tracks what changed since the last freezes of a subtask, and what was added to its windows: the content of a delta. Batches are kept, not copied.
 
     freeze ─▶ epoch e │ add · add · take(last) │ freeze: since(e) ─▶ a delta, or None: the state has to be written whole
                         kept, while they are few   confirmed(e) ─▶ what came before e is forgotten
 
-Rows of windows that fired are dropped here too, so that a delta holds only rows of windows that are still there; none
-comes later. When as many rows wait as a delta is not worth, nothing is kept until the next freeze: the memory that this takes is bounded by that of the state.
+Rows of windows that fired are dropped here too, so that a delta holds rows of unfired windows only. When so many rows are kept that a delta would not be worth
+it, all are dropped until the next freeze; so their memory is bounded by that of the state.
 """
 
 from __future__ import annotations
