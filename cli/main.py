@@ -14,6 +14,7 @@ from tidegate.cli.commands.jobs import cancel, checkpoints, list_jobs
 from tidegate.cli.commands.new import new
 from tidegate.cli.commands.package import package
 from tidegate.cli.commands.processes import historyserver, jobmanager, taskmanager
+from tidegate.cli.commands.replay import replay
 from tidegate.cli.commands.rescale import rescale
 from tidegate.cli.commands.run import info, run
 from tidegate.cli.commands.security import security
@@ -41,7 +42,7 @@ SECTIONS = {
     ),
     "Checkpoints and state": ("savepoint", "checkpoint", "checkpoints", "state", "txn"),
     "Clusters": ("cluster", "jobmanager", "taskmanager", "historyserver", "ha", "security", "package"),
-    "Tools": ("fault", "completion"),
+    "Tools": ("replay", "fault", "completion"),
 }
 """The commands in the order in which `tidegate --help` shows them."""
 
@@ -83,6 +84,7 @@ for command in (
     txn,
     cluster,
     ha,
+    replay,
     fault,
     package,
     security,

@@ -12,7 +12,7 @@ from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import InvalidJob
 from tidegate.model.graph import Partitioner
 from tidegate.model.ids import OperatorId
-from tidegate.model.program import InputSpec, KeySpec, OutputSpec, VertexProgram
+from tidegate.model.program import InputSpec, KeySpec, OperatorSpec, OutputSpec, VertexProgram
 from tidegate.records.record_copy import reuses_objects
 from tidegate.taskmanager.keyed_state.queryable import PublishState
 from tidegate.taskmanager.operators.base import (
@@ -27,6 +27,7 @@ from tidegate.taskmanager.operators.base import (
     RunAsync,
 )
 from tidegate.taskmanager.operators.rows.selectors import KeyFunction
+from tidegate.taskmanager.recording.recorder import Recorder
 from tidegate.taskmanager.runtime.chain import FinishedOperator, OpenKeys, OperatorChain
 from tidegate.taskmanager.runtime.environment import SubtaskEnvironment
 from tidegate.taskmanager.runtime.events.task_events import SendTaskEvent, TaskEventDispatcher
@@ -47,6 +48,7 @@ from tidegate.taskmanager.runtime.outputs import (
     NetworkTarget,
     OperatorInput,
 )
+from tidegate.taskmanager.runtime.recorded import RecordedChain, record_contexts, recorded_mail
 from tidegate.taskmanager.state.base import OperatorRestore, SegmentSource
 
 
@@ -70,6 +72,8 @@ class ChainParts:
     wakeup: Callable[[], None] | None = None
     listener: socket.socket | None = None
     publish_state: PublishState | None = None
+    recorder: Recorder | None = None
+    make: Callable[[OperatorSpec], Operator] = make_operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,7 @@ def assemble_chain(
     deployment = parts.deployment
     if deployment.finished_on_restore:
         return _finished_chain(program, partitions, parts)
-    operators = [make_operator(spec) for spec in program.operators]
+    operators = [parts.make(spec) for spec in program.operators]
     reuses = reuses_objects(deployment.configuration)
     outputs = [ChainOutput(spec.name, spec.output_type, reuses_objects=reuses) for spec in program.operators]
     inputs: list[OperatorInput] = [OperatorInput() for _ in operators]
@@ -101,7 +105,9 @@ def assemble_chain(
             link.tag,
             target_types[0] if target_types else None,
         )
-    task_events = TaskEventDispatcher(program, operators, parts.mail, parts.send_task_event)
+    task_events = TaskEventDispatcher(
+        program, operators, recorded_mail(parts.mail, parts.recorder), parts.send_task_event
+    )
     contexts = [_context(program, i, outputs[i], parts) for i in range(len(operators))]
     for position, context in enumerate(contexts):
         context.coordination.send_task_event = task_events.sender(position)
@@ -125,7 +131,11 @@ def assemble_chain(
         watch_bytes(context.metrics, parts.counters, is_head=position == 0, sends=position == last_sender)
         if position not in emitting:
             watch_sink(context.metrics, came)
-    chain = OperatorChain(
+    open_chain: Callable[..., OperatorChain] = OperatorChain
+    if parts.recorder is not None:
+        record_contexts(contexts, program, outputs[0], parts.recorder)
+        open_chain = partial(RecordedChain, recorder=parts.recorder, clock=parts.clock)
+    chain = open_chain(
         operators, program.operators, _inputs(program, deployment), keys=keys, task_events=task_events, times=times
     )
     return AssembledChain(chain, contexts, outputs[0])

@@ -122,6 +122,11 @@ class OperatorChain:
         return _TimedSource(self._head, self._times) if isinstance(self._head, SourceHead) else None
 
     @property
+    def head(self) -> Operator:
+        """Returns the operator that is given what comes in."""
+        return self._head
+
+    @property
     def is_columnar(self) -> bool:
         """Whether no operator works on single records, so that whole batches are processed at once. Known once the chain is open."""
         return not self._keys and not any(operator.works_on_records() for operator in self._operators)

@@ -22,6 +22,7 @@ from tidegate.taskmanager.machines.alignment import BarrierHandler
 from tidegate.taskmanager.machines.barrier_handler import ExactlyOnceBarrierHandler
 from tidegate.taskmanager.machines.barrier_tracker import TrackingHandler
 from tidegate.taskmanager.machines.snapshot import SnapshotCoordinator
+from tidegate.taskmanager.recording.recorder import Recorder
 from tidegate.taskmanager.runtime.assembly import AssembledChain, ChainParts, assemble_chain
 from tidegate.taskmanager.runtime.chain import OperatorChain
 from tidegate.taskmanager.runtime.checkpointing.barriers import BarrierSender, OutgoingEdge
@@ -109,6 +110,7 @@ class SubtaskBuilder:
         endpoint: DataEndpoint | BlockingEndpoint,
     ) -> AssembledChain:
         """Makes, restores and opens the operators of the chain."""
+        recorder = self.recorder
         restore = self.deployment.restore
         segments: SegmentSource | None = None if restore is None else self.environment.open_segments(restore.location)
         if segments is not None and restore is not None and self.copies is not None and self.settings.from_local:
@@ -129,12 +131,25 @@ class SubtaskBuilder:
             wakeup=self.mailbox.wake,
             listener=listener,
             publish_state=services.kv_states.publish,
+            recorder=recorder,
         )
         assembled = assemble_chain(self.program, partitions, parts)
         self.resources.callback(lambda: self.closing_errors.extend(assembled.chain.close()))
         assembled.chain.setup(assembled.contexts)
         assembled.chain.open()
         return assembled
+
+    @property
+    def recorder(self) -> Recorder | None:
+        """Returns what records the calls of the chain; nothing does for one that had finished."""
+        failures = self.environment.failures
+        return None if failures is None or self.deployment.finished_on_restore else failures.recorder
+
+    @property
+    def restored_id(self) -> int:
+        """Returns the checkpoint that the attempt starts from; 0: none."""
+        restore = self.deployment.restore
+        return 0 if restore is None else int(restore.checkpoint_id)
 
     def make_services(self, endpoint: DataEndpoint | BlockingEndpoint) -> SubtaskServices:
         """Makes the services that all parts of this attempt use."""
@@ -158,13 +173,11 @@ class SubtaskBuilder:
         partitions: dict[int, KeyedPartition],
         gate: InputGate | None,
     ) -> SubtaskLoop:
-        restore = self.deployment.restore
-        restored_id = 0 if restore is None else int(restore.checkpoint_id)
         outputs = list(partitions.values())
         self._watch(assembled.chain, outputs, gate)
         snapshots = SnapshotDriver(
             services,
-            coordinator=SnapshotCoordinator(restored_id=restored_id),
+            coordinator=SnapshotCoordinator(restored_id=self.restored_id),
             chain=assembled.chain,
             barriers=BarrierSender(outputs, self._outgoing_edges()),
             target=SnapshotTarget(
@@ -172,6 +185,7 @@ class SubtaskBuilder:
                 open_store=self.environment.open_store or self.settings.open_store,
                 copies=self.copies if self.settings.local_backup else None,
                 inline_bytes=self.settings.inline_threshold_bytes,
+                recorder=self.recorder,
             ),
             on_started=lambda checkpoint_id: self.on_life(life.SnapshotStarted(checkpoint_id)),
         )
@@ -254,11 +268,10 @@ class SubtaskBuilder:
         )
 
     def _make_handler(self, gate: InputGate) -> BarrierHandler:
-        restore = self.deployment.restore
         kind = ExactlyOnceBarrierHandler if self.settings.exactly_once else TrackingHandler
         return kind(
             range(gate.channels),
-            last_id=0 if restore is None else int(restore.checkpoint_id),
+            last_id=self.restored_id,
             checkpoints_after_tasks_finish=self.settings.checkpoints_after_tasks_finish,
         )
 

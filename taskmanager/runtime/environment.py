@@ -29,6 +29,7 @@ from tidegate.taskmanager.exchange.settings import ExchangeSettings
 from tidegate.taskmanager.machines.credit import WindowBounds
 from tidegate.taskmanager.machines.subtask import SubtaskLife
 from tidegate.taskmanager.operators.base import AsyncCallsPort, Clock
+from tidegate.taskmanager.recording.failures import FailureKeeper
 from tidegate.taskmanager.runtime.background import Background, BackgroundThread
 from tidegate.taskmanager.runtime.checkpointing.async_part import OpenStore, SnapshotWriter
 from tidegate.taskmanager.runtime.checkpointing.parallel_writes import SnapshotThreads
@@ -89,6 +90,8 @@ class SubtaskEnvironment:
     open_segments: Callable[[str], SegmentSource] = open_segment_source
     """Opens where restored state is read, by the location of its checkpoint."""
     open_meter: Callable[[], SliceMeter] = StepMeter
+    failures: FailureKeeper | None = None
+    """Records what comes in, and keeps a failure of user code for a replay; ``None``: nothing is recorded."""
 
 
 @dataclass(frozen=True, slots=True)

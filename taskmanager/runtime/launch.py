@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from tidegate.model.channel_events import Barrier
 from tidegate.model.checkpoint import DeclineReason
 from tidegate.model.deployment import TaskDeployment
-from tidegate.model.errors import ErrorInfo, SubtaskLost
+from tidegate.model.errors import ErrorInfo, SubtaskLost, UserError
 from tidegate.model.ids import AttemptId
 from tidegate.model.options import ShownRecord
 from tidegate.model.program import VertexProgram
@@ -39,6 +39,7 @@ from tidegate.taskmanager.runtime.ports import (
     QueryState,
     TaskEventArrived,
 )
+from tidegate.taskmanager.runtime.recorded import keep_failure
 from tidegate.taskmanager.runtime.result_listener import open_listener
 from tidegate.taskmanager.state.files.local_copies import open_copies
 from tidegate.wire.task_metrics import RESIDENT_MEMORY
@@ -125,6 +126,9 @@ class SubtaskRun:
         self._on_life(life.InitializationStarted())
         build.copies = open_copies(self._environment.local_state_dir, deployment)
         services = build.make_services(endpoint)
+        if build.recorder is not None:
+            resources.callback(build.recorder.close)
+            build.recorder.begin(build.restored_id, self._clock.now_ms(), lambda: self._counters.records_out)
         assembled = build.initialize(partitions, listener, services, endpoint)
         loop = build.make_loop(services, assembled, partitions, gate)
         build.probe("initialized", {})
@@ -145,7 +149,18 @@ class SubtaskRun:
             profiler.start()
         for event in self._early:
             loop.handle(event)
-        yield from loop.steps()
+        if build.recorder is None:
+            yield from loop.steps()
+        else:
+            yield from self._keeping_failures(loop.steps())
+
+    def _keeping_failures(self, steps: Steps) -> Steps:
+        """A failure of user code is kept for a replay, before anything is closed."""
+        try:
+            yield from steps
+        except UserError as raised:
+            keep_failure(self._environment, raised, failure_info(raised, self._origin, self._shown_record))
+            raise
 
     def _builder(self, settings: RuntimeSettings, resources: ExitStack) -> SubtaskBuilder:
         return SubtaskBuilder(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from tidegate.aio.homes import failures_of
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services
 from tidegate.model.configuration import Configuration
@@ -66,7 +67,9 @@ async def start_task_manager(
     services.started("blob cache: up", blobs.close)
     memory, interval_ms = SlotMemory.of(configuration), configuration.get(TaskOptions.CANCELLATION_INTERVAL)
     tls = SubtaskTls.of(configuration, directory, job_manager.transport.tls)
-    subtasks = SparkSubtasks(memory, directory / "tasks", directories.local, blobs.get, interval_ms, tls)
+    subtasks = SparkSubtasks(
+        memory, directory / "tasks", directories.local, blobs.get, interval_ms, tls, failures_of(configuration)
+    )
     asked = configuration.get(RuntimeOptions.FAULTS) or ()
     here = FaultsHere(asked, job_manager.tell)
     executor = TaskExecutor(make_machine(configuration), subtasks, here.tell, fatal)

@@ -57,6 +57,7 @@ from tidegate.taskmanager.spark.memory.limits import (
 from tidegate.taskmanager.spark.memory.machine import TITLE, total_bytes
 from tidegate.taskmanager.spark.memory.watching import watch_own_memory
 from tidegate.taskmanager.spark.process import PrintedLines, kill_executor, log_with_time_and_level, step_back
+from tidegate.taskmanager.spark.recording import open_failures
 from tidegate.taskmanager.spark.stacks import write_on_signal
 from tidegate.taskmanager.spark.user_code import load_program, place_files
 
@@ -127,7 +128,9 @@ def run_attempt(
     try:
         environment = _environment(deployment, stream, settings, claim.directory, tls)
         environment = replace(environment, spark_rows=spark_rows, stored=stored)
-        has_finished = yield from _run(limit_exchange(deployment, settings), stream, mailbox, environment)
+        has_finished = yield from _run(
+            limit_exchange(deployment, settings), stream, mailbox, environment, settings.failures_dir
+        )
     except BaseException as error:  # noqa: BLE001  (the driver of this process: whatever it is, the TaskManager learns of it)
         if not stream.has_ended:
             stream.state_changed(ExecutionState.FAILED, _told(error, deployment))
@@ -178,10 +181,25 @@ def _is_run_again(entry: SubtaskEntry, stored: StoredExchange | None) -> bool:
 
 
 def _run(
-    deployment: TaskDeployment, stream: ControlStream, mailbox: Mailbox, environment: SubtaskEnvironment
+    deployment: TaskDeployment,
+    stream: ControlStream,
+    mailbox: Mailbox,
+    environment: SubtaskEnvironment,
+    failures_dir: str,
 ) -> Generator[tuple[int, bytes], None, bool]:
     """Runs the subtask and yields the blocks that it stores; returns whether it has finished."""
-    program = load_program(stream.fetch_blob(deployment.program), deployment.task_name)
+    content = stream.fetch_blob(deployment.program)
+    failures = open_failures(
+        deployment,
+        content,
+        stream.fetch_blob,
+        Path(environment.temp_dir),
+        failures_dir,
+        is_stored=environment.stored is not None,
+    )
+    if failures is not None:
+        environment = replace(environment, failures=failures)
+    program = load_program(content, deployment.task_name)
     run = SubtaskRun(deployment, program, mailbox, stream, environment)
     for _ in run.pauses():
         if environment.stored is not None:

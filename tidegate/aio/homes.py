@@ -11,7 +11,7 @@ from tidegate.aio.settings import variable_of
 from tidegate.aio.working_directories import temporary_root
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ExternalError
-from tidegate.model.options import FileOptions
+from tidegate.model.options import FileOptions, ReplayOptions
 
 
 def home_of(configuration: Configuration) -> Path:
@@ -35,6 +35,12 @@ def home_of(configuration: Configuration) -> Path:
     if instead.lstat().st_uid != os.geteuid() or not stat.S_ISDIR(instead.lstat().st_mode):
         raise ExternalError(f"{instead} is not a directory of this user; set tidegate.home")
     return instead
+
+
+def failures_of(configuration: Configuration) -> Path:
+    """Returns the folder of failures that were kept for a replay. Raises as ``home_of``."""
+    said = configuration.get(ReplayOptions.DIRECTORY)
+    return Path(said).expanduser() if said else home_of(configuration) / "failures"
 
 
 def own_only(directory: Path) -> None:

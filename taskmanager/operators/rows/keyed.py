@@ -66,6 +66,8 @@ class KeyedOperator(Operator):
         self._keys = keys
         self._selected = [KeyFunction(key, f"key selector of {name}") for key in keys]
         self._only_key: tuple[Key, int] | None = None
+        self.store: StateStore | None = None
+        """The states that a function of the user has asked for; ``None``: there is no such function."""
 
     def setup(self, context: OperatorContext) -> None:
         super().setup(context)
@@ -138,6 +140,12 @@ class KeyedOperator(Operator):
     def keys_of(self, batch: RecordsBatch, input_index: int) -> tuple[list[Key], list[int]]:
         """Returns the canonical keys of a batch's records, checked to belong to this subtask, and their key groups."""
         return self._keys_and_groups(batch, input_index)
+
+    def go_to_key_of(self, batch: RecordsBatch, input_index: int) -> Key:
+        """Makes the key of the first record the current one, so that state can be looked at between two records, and returns it."""
+        keys, groups = self._keys_and_groups(batch, input_index)
+        self._backend.set_current(keys[0], groups[0])
+        return keys[0]
 
     def leave_key(self) -> None:
         self._backend.set_current(NoCurrentKey(self._name, _EVENTS_HAVE_NO_KEY), self._backend.owned.start)
@@ -246,7 +254,8 @@ class KeyedProcessOperator(ListeningOperator, KeyedOperator):
 
     def open(self) -> None:
         self._record = KeyContext(self._timers, self._backend)
-        self._user.open(self.context, StateStore(self._backend), self._collector)
+        self.store = StateStore(self._backend)
+        self._user.open(self.context, self.store, self._collector)
         super().open()
 
     def process(self, batch: Batch, input_index: int) -> None:

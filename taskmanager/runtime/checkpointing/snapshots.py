@@ -23,6 +23,7 @@ from tidegate.model.errors import ErrorInfo, TidegateError
 from tidegate.store.segments import InlineSegmentStore
 from tidegate.taskmanager.machines import snapshot as m
 from tidegate.taskmanager.machines import snapshot_write as w
+from tidegate.taskmanager.recording.recorder import Recorder
 from tidegate.taskmanager.runtime.chain import OperatorChain
 from tidegate.taskmanager.runtime.checkpointing.async_part import (
     AlignmentFigures,
@@ -52,6 +53,8 @@ class SnapshotTarget:
     open_store: OpenStore
     copies: LocalCopies | None = None
     inline_bytes: int = 0
+    recorder: Recorder | None = None
+    """Has to know what was written of the checkpoint that its recording follows."""
 
 
 class SnapshotDriver:
@@ -80,6 +83,7 @@ class SnapshotDriver:
         self._on_started = on_started
         self._copies = target.copies
         self._inline_bytes = target.inline_bytes
+        self._recorder = target.recorder
         self._figures = AlignmentFigures()
         self._overtaken: list[ChannelContent] = []
         self._sync_began_ms = 0.0
@@ -183,6 +187,8 @@ class SnapshotDriver:
         """Sends an acknowledgement. Runs in the thread that reported the last part of the snapshot."""
         told = {"checkpoint_id": acknowledgement.checkpoint_id}
         self._probe("before-ack", told)
+        if self._recorder is not None:
+            self._recorder.acknowledged(int(acknowledgement.checkpoint_id), acknowledgement.snapshot)
         self._port.acknowledge(acknowledgement)
         self._probe("after-ack", told)
 

@@ -44,8 +44,10 @@ class SparkSubtasks:
         fetch_blob: FetchBlob,
         cancellation_interval_ms: int = 30_000,
         tls: SubtaskTls | None = None,
+        failures: Path | None = None,
     ) -> None:
-        """``local_roots``: disks for copies of state; an allocation has its own directory on one of them."""
+        """``local_roots``: disks for copies of state; an allocation has its own directory on one of them. ``failures``: where subtasks keep theirs."""
+        self._failures = failures
         self._cancellation_interval_ms, self._tls = cancellation_interval_ms, tls
         self._memory = memory
         self._local_roots = local_roots
@@ -88,6 +90,7 @@ class SparkSubtasks:
             external_resources=self._external_resources,
             machine_bytes=self._memory.machine_bytes,
             reserve_bytes=self._memory.reserve_bytes,
+            failures_dir="" if self._failures is None else str(self._failures),
         )
         if self._tls is not None:
             settings = self._tls.added_to(settings)

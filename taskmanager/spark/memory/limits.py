@@ -80,6 +80,8 @@ class WorkerSettings:
     """Trusted certificates as PEM."""
     tls_pins: str = ""
     """Pinned fingerprints, separated by commas."""
+    failures_dir: str = ""
+    """Where failures are kept for a replay, unless the job says; empty: nowhere."""
 
     def to_texts(self) -> dict[str, str]:
         return {name: str(value) for name, value in dataclasses.asdict(self).items()}
@@ -103,6 +105,7 @@ class WorkerSettings:
             texts["tls_identity"],
             texts["tls_trusted"],
             texts["tls_pins"],
+            texts["failures_dir"],
         )
 
 

@@ -25,9 +25,10 @@ from tests.unit.taskmanager.runtime.deploying import Deployer
 from tidegate.datastream._graph.job_graph_builder import BuiltJob
 from tidegate.model.channel_events import Barrier
 from tidegate.model.checkpoint import Acknowledgement, Alignment, CheckpointOptions
-from tidegate.model.deployment import ProducerAddress
+from tidegate.model.deployment import ProducerAddress, TaskDeployment
 from tidegate.model.ids import AttemptId, VertexId
 from tidegate.model.states import ExecutionState
+from tidegate.taskmanager.recording.failures import FailureKeeper
 from tidegate.taskmanager.runtime.environment import SubtaskEnvironment
 from tidegate.taskmanager.runtime.launch import SubtaskRun
 from tidegate.taskmanager.runtime.mailbox import Mailbox
@@ -91,7 +92,10 @@ class Execution:
         mix: Mix,
         attempt: int,
         restore: Assigned | None,
+        open_failures: Callable[[TaskDeployment, bytes], FailureKeeper | None] = lambda deployment, program: None,
     ) -> None:
+        """``open_failures``: what records a subtask."""
+        self._open_failures = open_failures
         self.latest = restore
         self.mix = mix
         self._random = random
@@ -138,6 +142,7 @@ class Execution:
             open_store=self._store.open,
             open_segments=self._store.source,
             open_meter=FreeMeter,
+            failures=self._open_failures(deployment, self._built.blobs[vertex.program]),
         )
         program = cloudpickle.loads(self._built.blobs[vertex.program])
         task.start(SubtaskRun(deployment, program, task.mailbox, task.port, environment))

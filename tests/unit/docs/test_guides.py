@@ -140,6 +140,7 @@ def test_every_guide_has_an_example() -> None:
         "moving_from_spark",
         "notebooks",
         "queryable_state",
+        "replay",
         "spark_cluster",
         "state_processor",
         "tls",

@@ -44,7 +44,7 @@ from tidegate.model.options.high_availability import HighAvailabilityOptions, Hi
 from tidegate.model.options.job import ExecutionOptions, PipelineOptions, RestartStrategyOptions, RestartStrategyType
 from tidegate.model.options.metrics import MetricOptions, SpanDetail, TraceOptions
 from tidegate.model.options.option import ConfigOption, DeclaredOption, Kind, ValueType
-from tidegate.model.options.own import RuntimeOptions, ShownRecord, SparkOptions
+from tidegate.model.options.own import ReplayOptions, RuntimeOptions, ShownRecord, SparkOptions
 from tidegate.model.options.python import PythonOptions
 from tidegate.model.options.queryable_state import QueryableStateOptions
 from tidegate.model.options.resource_manager import ResourceManagerDriver, ResourceManagerOptions
@@ -87,6 +87,7 @@ __all__ = [
     "PipelineOptions",
     "PythonOptions",
     "QueryableStateOptions",
+    "ReplayOptions",
     "ResourceManagerDriver",
     "ResourceManagerOptions",
     "RestOptions",
@@ -145,6 +146,7 @@ GROUPS: tuple[type, ...] = (
     AutoScalerOptions,
     AutoscalerStandaloneOptions,
     SparkOptions,
+    ReplayOptions,
     RuntimeOptions,
 )
 """The option groups, in the order of the reference page."""

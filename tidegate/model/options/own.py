@@ -56,6 +56,38 @@ class SparkOptions:
     )
 
 
+class ReplayOptions:
+    """What is kept of a failure, for `tidegate replay`."""
+
+    ENABLED = option(
+        "tidegate.replay.enabled",
+        BOOL,
+        "false",
+        "Each subtask keeps on its disk what came in since its last completed checkpoint. When a function fails, this is kept with the checkpoint's state and "
+        "the program, and `tidegate replay` runs the subtask again with the same records.",
+    )
+    MAX_SIZE = option(
+        "tidegate.replay.max-size",
+        MEMORY_SIZE,
+        "256 mb",
+        "How much of its input a subtask keeps, and how much state is kept with a failure; of a failure with more of either nothing is kept.",
+        minimum=1,
+    )
+    RETAINED = option(
+        "tidegate.replay.num-retained",
+        INT,
+        "10",
+        "How many failures are kept in a folder; the oldest are removed.",
+        minimum=1,
+    )
+    DIRECTORY = optional(
+        "tidegate.replay.directory",
+        STRING,
+        "The folder of kept failures, which hold records and state; not set: `failures` below `tidegate.home` of the machine where the subtask ran. Only "
+        "the user of the subtask can read what is in it.",
+    )
+
+
 class RuntimeOptions:
     """Options of a subtask's batches, slices and queues, and limits between a TaskManager and its subtasks."""
 

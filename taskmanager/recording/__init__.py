@@ -1,0 +1,1 @@
+"""What came into a subtask since its last completed checkpoint, on disk: for replaying a failure."""

@@ -1,0 +1,223 @@
+"""Records the calls of one subtask's chain, from its last completed checkpoint on, within a bound.
+
+    call ─▶ segment of the newest checkpoint │ freeze n ─▶ the next segment begins │ n is complete ─▶ segments before n are removed
+    more than the bound ─▶ all are removed, and recording begins anew with the next checkpoint
+
+Used from the subtask's thread; ``acknowledged`` from any.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from tidegate.model.checkpoint import CheckpointOptions, SubtaskSnapshot
+from tidegate.taskmanager.recording.calls import RecordedKind, SegmentStart
+from tidegate.taskmanager.recording.segment_files import SegmentWriter
+
+_NO_WATERMARK = -(2**63)
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """The checkpoint that a recording follows, as this subtask wrote it."""
+
+    checkpoint_id: int
+    location: str
+    snapshot: SubtaskSnapshot
+
+
+@dataclass(slots=True)
+class _Segment:
+    writer: SegmentWriter
+    checkpoint_id: int
+
+
+@dataclass(slots=True)
+class _Border:
+    location: str
+    snapshot: SubtaskSnapshot | None = None
+
+
+@dataclass(slots=True)
+class ChainPlace:
+    """How far a chain is in its input."""
+
+    watermark_ms: int = _NO_WATERMARK
+    is_idle: bool = False
+    records: int = 0
+    ended_inputs: list[int] = field(default_factory=list)
+
+
+class Recorder:
+    """``directory``: is made, for this recorder alone. ``now_ms`` is the clock, ``emitted()`` how many records have left the subtask."""
+
+    def __init__(self, directory: Path, max_bytes: int) -> None:
+        self._directory = directory
+        self._max_bytes = max_bytes
+        self.base: Base | None = None
+        """``None``: the checkpoint from which the attempt was restored, if there was one."""
+        self.place = ChainPlace()
+        self.why_not = ""
+        """Why there is no recording from the last completed checkpoint on; empty: there is one."""
+        self._segments: list[_Segment] = []
+        self._borders: dict[int, _Border] = {}
+        self._number = 0
+        self._depth = 0
+        self._closed_bytes = 0
+        self._emitted: Callable[[], int] = lambda: 0
+        self._readings: list[int] = []
+        self._last_reading: int | None = None
+
+    @property
+    def segments(self) -> list[Path]:
+        """The files from the last completed checkpoint on, oldest first; everything is in them."""
+        for segment in self._segments[-1:]:
+            segment.writer.flush()
+        return [segment.writer.path for segment in self._segments]
+
+    def begin(self, restored_id: int, now_ms: int, emitted: Callable[[], int]) -> None:
+        """The attempt starts."""
+        self._emitted = emitted
+        try:
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._open_segment(restored_id, now_ms)
+        except OSError as error:
+            self._give_up(error)
+
+    def enter(self, kind: RecordedKind, first: int = 0, second: int = 0, body: bytes = b"") -> bool:
+        """A call begins. Returns whether it comes from outside of the chain, and is recorded."""
+        self._depth += 1
+        if self._depth > 1:
+            return False
+        if self._segments:
+            try:
+                self._segments[-1].writer.write(kind, first, second, (), body)
+            except OSError as error:
+                self._give_up(error)
+        return True
+
+    def enter_with(self, kind: RecordedKind, first: int, batch: pa.RecordBatch, tag: str = "") -> None:
+        """A call with a batch begins."""
+        self._depth += 1
+        if self._depth > 1:
+            return
+        self.place.records += batch.num_rows
+        if self._segments:
+            try:
+                self._segments[-1].writer.write_batch(kind, first, batch, tag)
+            except OSError as error:
+                self._give_up(error)
+
+    def leave(self) -> None:
+        """The call that was entered last ends, whether it raised or not."""
+        self._depth -= 1
+        if self._depth:
+            return
+        if self._segments:
+            self._write_end(self._segments[-1].writer)
+        self._readings, self._last_reading = [], None
+
+    def _write_end(self, writer: SegmentWriter) -> None:
+        try:
+            writer.write(RecordedKind.ENDED, self._emitted(), 0, self._readings)
+        except OSError as error:
+            self._give_up(error)
+            return
+        if self._closed_bytes + writer.written_bytes > self._max_bytes:
+            self._drop()
+            self.why_not = f"more than {self._max_bytes} bytes came in since the last completed checkpoint (tidegate.replay.max-size)"
+
+    @property
+    def is_inside(self) -> bool:
+        return self._depth > 0
+
+    def read(self, now_ms: int) -> None:
+        """An operator read the clock."""
+        if self._depth == 0:
+            return
+        if now_ms == self._last_reading:
+            self._readings[-1] += 1
+        else:
+            self._readings += (now_ms, 1)
+            self._last_reading = now_ms
+
+    def frozen(self, checkpoint_id: int, options: CheckpointOptions | None, now_ms: int) -> None:
+        """The state of the chain was fixed: what comes now is behind this checkpoint."""
+        if (
+            options is not None and not options.snapshot_type.is_savepoint
+        ):  # a savepoint is its user's, who may remove it
+            self._borders[checkpoint_id] = _Border(options.location)
+        try:
+            self._open_segment(checkpoint_id, now_ms)
+        except OSError as error:
+            self._give_up(error)
+
+    def acknowledged(self, checkpoint_id: int, snapshot: SubtaskSnapshot) -> None:
+        """From any thread: what was written of a checkpoint."""
+        border = self._borders.get(checkpoint_id)
+        if border is not None:
+            border.snapshot = snapshot
+
+    def completed(self, checkpoint_id: int) -> None:
+        """What was recorded before this checkpoint is not needed."""
+        border = self._borders.get(checkpoint_id)
+        if border is None or border.snapshot is None:
+            return
+        self.base = Base(checkpoint_id, border.location, border.snapshot)
+        for known in [known for known in self._borders if known <= checkpoint_id]:
+            del self._borders[known]
+        while self._segments and self._segments[0].checkpoint_id < checkpoint_id:
+            self._remove(self._segments.pop(0))
+        begins = self._segments[0].checkpoint_id if self._segments else 0
+        if begins == checkpoint_id:
+            self.why_not = ""
+
+    def close(self) -> None:
+        for segment in self._segments:
+            with contextlib.suppress(OSError):
+                segment.writer.close()
+
+    def _open_segment(self, checkpoint_id: int, now_ms: int) -> None:
+        if self._segments:
+            before = self._segments[-1].writer
+            before.close()
+            self._closed_bytes += before.written_bytes
+        self._number += 1
+        writer = SegmentWriter(self._directory / f"{self._number:06}.segment")
+        place = self.place
+        start = SegmentStart(
+            checkpoint_id,
+            now_ms,
+            place.watermark_ms,
+            place.is_idle,
+            place.records,
+            self._emitted(),
+            tuple(place.ended_inputs),
+        )
+        writer.write(RecordedKind.STARTED, checkpoint_id, 0, start.numbers())
+        self._segments.append(_Segment(writer, checkpoint_id))
+
+    def _remove(self, segment: _Segment) -> None:
+        segment.writer.close()
+        self._closed_bytes -= segment.writer.written_bytes
+        segment.writer.path.unlink(missing_ok=True)
+
+    def _drop(self) -> None:
+        for segment in self._segments:
+            segment.writer.close()
+            segment.writer.path.unlink(missing_ok=True)
+        self._segments, self._closed_bytes = [], 0
+        self._borders.clear()
+
+    def _give_up(self, error: OSError) -> None:
+        """A recording that cannot be written is no failure of the subtask: the next checkpoint tries again."""
+        with contextlib.suppress(OSError):
+            self._drop()
+        self._segments, self._closed_bytes = [], 0
+        self._borders.clear()
+        self.why_not = f"it cannot be written: {error.strerror or error} ({self._directory})"

@@ -1,0 +1,265 @@
+"""The parts of a subtask that record what they are given: its chain, the clock and the timers of its operators (``tidegate.taskmanager.recording``).
+
+They stand in the places of those that do not, when an attempt is made; without a recorder none of them exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tidegate.model.channel_events import UserEvent
+from tidegate.model.checkpoint import CheckpointOptions, StateHandle
+from tidegate.model.coordinators.operator_events import OperatorEvent
+from tidegate.model.errors import ErrorInfo, TidegateError, UserError
+from tidegate.model.ids import OperatorId
+from tidegate.model.program import VertexProgram
+from tidegate.records.batch import ArrowBatch, Batch, to_wire
+from tidegate.taskmanager.operators.base import Clock, OperatorContext, ProcessingTimers
+from tidegate.taskmanager.recording.calls import RecordedKind
+from tidegate.taskmanager.recording.recorder import Recorder
+from tidegate.taskmanager.runtime.chain import Finishing, OperatorChain
+from tidegate.taskmanager.runtime.conversion import BothShapes
+from tidegate.taskmanager.runtime.environment import SubtaskEnvironment
+from tidegate.taskmanager.runtime.outputs import ChainOutput
+from tidegate.taskmanager.state.base import FrozenState
+
+SOURCES = ("source", "enumerated_source")
+"""Kinds of operators that bring records in themselves."""
+
+
+class RecordedClock:
+    """``Clock`` of operators."""
+
+    def __init__(self, clock: Clock, recorder: Recorder) -> None:
+        self._clock = clock
+        self._recorder = recorder
+        self.monotonic_ms = clock.monotonic_ms
+
+    def now_ms(self) -> int:
+        now_ms = self._clock.now_ms()
+        self._recorder.read(now_ms)
+        return now_ms
+
+
+class RecordedTimers:
+    """``ProcessingTimers`` of operators: a timer that fires is a call."""
+
+    def __init__(self, timers: ProcessingTimers, recorder: Recorder) -> None:
+        self._timers = timers
+        self._recorder = recorder
+
+    def schedule(self, at_ms: int, callback: Callable[[int], None]) -> object:
+        recorder = self._recorder
+
+        def recorded(due_ms: int) -> None:
+            recorder.enter(RecordedKind.TIMER, due_ms)
+            try:
+                callback(due_ms)
+            finally:
+                recorder.leave()
+
+        return self._timers.schedule(at_ms, recorded)
+
+    def cancel(self, token: object) -> None:
+        self._timers.cancel(token)
+
+
+class RecordedChain(OperatorChain):
+    """A chain that records each call before it is made."""
+
+    def __init__(self, *args: Any, recorder: Recorder, clock: Clock, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self._recorder = recorder
+        self._now_ms = clock.now_ms
+
+    def process(self, batch: ArrowBatch, edge: int) -> None:
+        self._recorder.enter_with(RecordedKind.PROCESS, edge, to_wire(batch))
+        try:
+            super().process(batch, edge)
+        finally:
+            self._recorder.leave()
+
+    def advance_watermark(self, timestamp_ms: int) -> None:
+        self._recorder.enter(RecordedKind.WATERMARK, timestamp_ms)
+        try:
+            super().advance_watermark(timestamp_ms)
+        finally:
+            self._recorder.leave()
+        self._recorder.place.watermark_ms = timestamp_ms
+
+    def change_status(self, idle: bool) -> None:
+        self._recorder.enter(RecordedKind.STATUS, int(idle))
+        try:
+            super().change_status(idle)
+        finally:
+            self._recorder.leave()
+        self._recorder.place.is_idle = idle
+
+    def end_input(self, input_index: int) -> None:
+        self._recorder.enter(RecordedKind.END_INPUT, input_index)
+        try:
+            super().end_input(input_index)
+        finally:
+            self._recorder.leave()
+        self._recorder.place.ended_inputs.append(input_index)
+
+    def on_operator_event(self, event: OperatorEvent) -> None:
+        self._recorder.enter(RecordedKind.COORDINATOR)
+        try:
+            super().on_operator_event(event)
+        finally:
+            self._recorder.leave()
+
+    def on_user_event(self, event: UserEvent, edge: int) -> None:
+        self._recorder.enter(RecordedKind.USER_EVENT, edge, 0, event.content)
+        try:
+            super().on_user_event(event, edge)
+        finally:
+            self._recorder.leave()
+
+    def on_task_event(self, edge_id: int, payload: bytes) -> None:
+        self._recorder.enter(RecordedKind.TASK_EVENT, edge_id, 0, payload)
+        try:
+            super().on_task_event(edge_id, payload)
+        finally:
+            self._recorder.leave()
+
+    def finish(self) -> Finishing:
+        self._recorder.enter(RecordedKind.FINISH)
+        try:
+            return super().finish()
+        finally:
+            self._recorder.leave()
+
+    def suspend(self) -> None:
+        self._recorder.enter(RecordedKind.SUSPEND)
+        try:
+            super().suspend()
+        finally:
+            self._recorder.leave()
+
+    def prepare_snapshot(self, checkpoint_id: int) -> None:
+        self._recorder.enter(RecordedKind.PREPARE, checkpoint_id)
+        try:
+            super().prepare_snapshot(checkpoint_id)
+        finally:
+            self._recorder.leave()
+
+    def freeze(
+        self, checkpoint_id: int, timestamp_ms: int, options: CheckpointOptions | None = None
+    ) -> list[tuple[OperatorId, FrozenState]]:
+        self._recorder.enter(RecordedKind.FREEZE, checkpoint_id, timestamp_ms)
+        try:
+            frozen = super().freeze(checkpoint_id, timestamp_ms, options)
+        finally:
+            self._recorder.leave()
+        self._recorder.frozen(checkpoint_id, options, self._now_ms())
+        return frozen
+
+    def notify_complete(self, checkpoint_id: int, before_each: Callable[[str], None]) -> None:
+        self._recorder.enter(RecordedKind.COMPLETED, checkpoint_id)
+        try:
+            super().notify_complete(checkpoint_id, before_each)
+        finally:
+            self._recorder.leave()
+        self._recorder.completed(checkpoint_id)
+
+    def notify_aborted(self, checkpoint_id: int) -> None:
+        self._recorder.enter(RecordedKind.ABORTED, checkpoint_id)
+        try:
+            super().notify_aborted(checkpoint_id)
+        finally:
+            self._recorder.leave()
+
+
+class RecordedOutput:
+    """Implements ``tidegate.taskmanager.operators.base.Output`` for the source at the head of a chain: what that emits is what came in."""
+
+    def __init__(self, inner: ChainOutput, recorder: Recorder, type_info: Any, name: str) -> None:
+        self._inner = inner
+        self._recorder = recorder
+        self._type_info = type_info
+        self._name = name
+
+    def emit(self, batch: Batch) -> None:
+        shapes = BothShapes(batch, self._type_info, self._name)
+        self._recorder.enter_with(RecordedKind.EMIT, 0, to_wire(shapes.columns()))
+        try:
+            self._inner.emit(batch)
+        finally:
+            self._recorder.leave()
+
+    def emit_side(self, tag: str, batch: Batch) -> None:
+        self._inner.emit_side(tag, batch)
+
+    def emit_watermark(self, timestamp_ms: int) -> None:
+        self._recorder.enter(RecordedKind.EMIT_WATERMARK, timestamp_ms)
+        try:
+            self._inner.emit_watermark(timestamp_ms)
+        finally:
+            self._recorder.leave()
+        self._recorder.place.watermark_ms = timestamp_ms
+
+    def emit_idle(self, idle: bool) -> None:
+        self._recorder.enter(RecordedKind.EMIT_STATUS, int(idle))
+        try:
+            self._inner.emit_idle(idle)
+        finally:
+            self._recorder.leave()
+
+    def emit_event(self, event: UserEvent) -> None:
+        self._recorder.enter(RecordedKind.EMIT_EVENT, 0, 0, event.content)
+        try:
+            self._inner.emit_event(event)
+        finally:
+            self._recorder.leave()
+
+
+def record_contexts(
+    contexts: Sequence[OperatorContext], program: VertexProgram, head_output: ChainOutput, recorder: Recorder
+) -> None:
+    """Lets operators have a clock and timers that are recorded. A source at the head has its own, as its output is recorded."""
+    head = program.operators[0]
+    has_source = head.kind in SOURCES
+    if has_source:
+        contexts[0].output = RecordedOutput(head_output, recorder, head.output_type, head.name)
+    for context in contexts[int(has_source) :]:
+        context.clock = RecordedClock(context.clock, recorder)
+        context.timers = RecordedTimers(context.timers, recorder)
+
+
+SendMail = Callable[[Callable[[], None]], None]
+
+
+def recorded_mail(mail: SendMail | None, recorder: Recorder | None) -> SendMail | None:
+    """Returns ``mail``, whose calls are recorded when they are made."""
+    if mail is None or recorder is None:
+        return mail
+
+    def recorded(call: Callable[[], None]) -> None:
+        recorder.enter(RecordedKind.DEFERRED)
+        try:
+            call()
+        finally:
+            recorder.leave()
+
+    return lambda call: mail(lambda: recorded(call))
+
+
+def keep_failure(environment: SubtaskEnvironment, raised: UserError, told: ErrorInfo) -> None:
+    """Keeps a failure with what came in before it, and says in its details how to replay it, or why not. A failure that cannot be kept changes nothing
+    else."""
+    keeper = environment.failures
+    assert keeper is not None
+
+    def read_state(location: str, handle: StateHandle) -> memoryview:
+        return environment.open_segments(location).read(handle)
+
+    try:
+        kept = f"to run it again here, with the same records: tidegate replay {keeper.keep(told, environment.clock.now_ms(), read_state)}"
+    except TidegateError as error:
+        kept = f"it was not kept for `tidegate replay`: {error.message}"
+    except OSError as error:
+        kept = f"it was not kept for `tidegate replay`: {error.filename}: {error.strerror}"
+    raised.details = f"{raised.details.rstrip()}\n{kept}\n".lstrip()

@@ -1,0 +1,92 @@
+"""Runs the job that fails on a seeded schedule, until its failure was kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+from tests.sim.runtime import replayed_job
+from tests.sim.runtime.job import Outside
+from tests.sim.runtime.store import SimStore
+from tests.sim.runtime.subtasks import SimClock
+from tests.sim.runtime.world import MOST_SWEEPS, Counts, Execution, Mix, restored
+from tidegate.model.checkpoint import Alignment
+from tidegate.model.deployment import TaskDeployment
+from tidegate.taskmanager.recording.failures import Failure, FailureKeeper, list_failures
+from tidegate.taskmanager.recording.recorder import Recorder
+
+_ALIGNMENTS = (
+    ((Alignment.ALIGNED, None),),
+    ((Alignment.UNALIGNED, None),),
+    ((Alignment.ALIGNED, None), (Alignment.UNALIGNED, None), (Alignment.ALIGNED, 0), (Alignment.ALIGNED, 25)),
+)
+
+
+class RecordedFailure:
+    """One seed. ``max_bytes``: the bound of a recording."""
+
+    def __init__(self, seed: int, directory: Path, *, chance: str = "", max_bytes: int = 1 << 20) -> None:
+        self._random = Random(seed)
+        self._directory = directory
+        self._max_bytes = max_bytes
+        self.counts = Counts()
+        self._clock = SimClock()
+        self._store = SimStore(lambda: False)
+        self.details = ""
+        """What the subtask said of its failure."""
+        self.poison = self._random.randrange(20, replayed_job.TOTAL)
+        self._built = replayed_job.build(
+            self.poison,
+            f"replay {seed}",
+            parallelism=self._random.choice((1, 2, 3)),
+            incremental=self._random.random() < 0.5,
+            chance=chance,
+        )
+
+    def run(self) -> Failure | None:
+        """``None``: the failure was not kept."""
+        latest, attempt = None, 0
+        while True:
+            mix = Mix(
+                trigger=self._random.choice((0.0, 0.02, 0.1, 0.3)),
+                abort=self._random.choice((0.0, 0.01)),
+                kill=self._random.choice((0.0, 0.003)) if attempt == 0 else 0.0,
+                alignments=self._random.choice(_ALIGNMENTS),
+            )
+            execution = Execution(
+                self._random,
+                self._clock,
+                self._built,
+                self._store,
+                Outside(),
+                self.counts,
+                mix,
+                attempt,
+                restored(latest, self._built),
+                self._open,
+            )
+            try:
+                if self._has_failed(execution):
+                    found = list_failures(self._directory / "failures")
+                    return found[0] if found else None
+                execution.stop()
+            finally:
+                execution.bury()
+            latest, attempt = execution.latest, attempt + 1
+
+    def _has_failed(self, execution: Execution) -> bool:
+        """Whether user code failed, and not a subtask that was killed."""
+        for _ in range(MOST_SWEEPS):
+            for task in execution.subtasks.values():
+                if task.error is not None and task.error.code == "user-function":
+                    self.details = task.error.details
+                    return True
+            if execution.needs_restart:
+                return False
+            execution.sweep()
+        raise AssertionError(f"the job does not fail: {execution.describe()}")
+
+    def _open(self, deployment: TaskDeployment, program: bytes) -> FailureKeeper:
+        name = f"{deployment.attempt.vertex_id}-{deployment.attempt.subtask}-{deployment.attempt.attempt}"
+        recorder = Recorder(self._directory / "recordings" / name, self._max_bytes)
+        return FailureKeeper(recorder, deployment, program, {}, self._directory / "failures", 10, "3", "0", 1 << 20)
