@@ -364,7 +364,7 @@ class JobManagerClient:
         answer = self._asked(take, timeout_s)
         if answer.in_progress:
             raise ExternalError(
-                f"the {what} is not completed after {timeout_s:g} s and goes on; `tidegate checkpoints` shows it, "
+                f"the {what} is not complete after {timeout_s:g} s and continues; `tidegate checkpoints` shows it, "
                 "--timeout waits longer"
             )
         return answer

@@ -109,7 +109,7 @@ def start(
         raise Misuse(f"a cluster is running already in {files.directory}: {names}; `tidegate cluster stop` ends it")
     owned = files.claim(configuration)
     if fresh and files.forget_jobs():
-        click.echo("The jobs of the cluster before are forgotten.")
+        click.echo("The jobs of the earlier cluster are forgotten.")
     common = [*(["--config", str(config.absolute())] if config else [])]
     defaults = _definitions(files, configuration, slots, 0 if running else taskmanagers)
     if running:  # its TaskManagers look for it where it was

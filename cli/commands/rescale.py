@@ -71,7 +71,7 @@ def _wait(statuses: Iterable[pb.JobStatus], wanted: Mapping[str, int], until_s: 
             return
         if time.monotonic() > until_s:
             raise ExternalError(
-                "the job does not run with that parallelism yet; it goes on towards it, --timeout waits longer"
+                "the job does not run with that parallelism yet; the change continues, --timeout waits longer"
             )
     raise ExternalError(f"the job is {state}, and its parallelism was not changed")
 

@@ -186,7 +186,7 @@ class Dispatcher:
         submitted = event.submitted if isinstance(event, JobRecovered) else event
         job_id = submitted.graph.job_id
         if job_id in self._jobs:
-            self._buffer.log("ERROR", "a job with this id is there already", job=job_id)
+            self._buffer.log("ERROR", "a job with this id exists already", job=job_id)
             return
         job = JobMaster(event, job_settings(submitted.configuration), self._resources, self._buffer)
         self._jobs[job_id] = job
@@ -199,7 +199,7 @@ class Dispatcher:
     def _on_job_event(self, event: _JobEvent) -> None:
         job = self._jobs.get(_job_of(event))
         if job is None:
-            self._buffer.log("WARN", f"{type(event).__name__} for a job that is not known", event=event)
+            self._buffer.log("WARN", f"{type(event).__name__} for an unknown job", event=event)
             return
         if job.awaits_attempts and isinstance(event, _AttemptEvent):
             job.on_awaited(event)
@@ -293,7 +293,7 @@ class Dispatcher:
         for allocation in gone:
             job = self._jobs.get(allocation.job_id)
             if job is not None:
-                job.on_allocation_lost(allocation.allocation_id, "its slot is gone")
+                job.on_allocation_lost(allocation.allocation_id, "its slot does not exist any longer")
 
     def _on_attempts(self, task_manager_id: TaskManagerId, attempts: Sequence[AttemptId]) -> None:
         reported: dict[JobId, set[AttemptId]] = {job_id: set() for job_id in self._jobs}

@@ -78,7 +78,7 @@ class WorkerSupply:
 
     def on_worker(self, event: WorkersFound | WorkerEnded) -> None:
         if self._workers is None:
-            self._buffer.log("WARN", f"{type(event).__name__}, and no driver is set")
+            self._buffer.log("WARN", f"ignored {type(event).__name__}: no tidegate.resourcemanager.driver is set")
             return
         match event:
             case WorkersFound():

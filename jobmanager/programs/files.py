@@ -93,7 +93,7 @@ class ProgramFiles:
         found = _program(path)
         if not found.entries:
             path.unlink()
-            raise Misuse(f"{name} holds no Python job file at its top, such as `__main__.py`")
+            raise Misuse(f"{name} contains no Python job file at its top level, such as `__main__.py`")
         return found
 
     def _check_place_for(self, incoming: Path) -> None:

@@ -84,7 +84,7 @@ class History:
                 answers = await self._disk.submit(partial(archive.read, job_id))
                 self._learn(job_id, archive, answers)
             except (TidegateError, ValueError, LookupError, TypeError) as error:
-                _log.warning("the archive of job %s is left out: %s", job_id, error)
+                _log.warning("the archive of job %s cannot be read and is ignored: %s", job_id, error)
         if retained is not None:
             ended = sorted((j for j, place in self._where.items() if place is archive), key=self._end_ms, reverse=True)
             for job_id in ended[retained:]:

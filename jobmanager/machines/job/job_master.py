@@ -456,7 +456,7 @@ class JobMaster:
     def _settle_stop(self) -> None:
         """Restarts the job after a failed stop, or fails it when the savepoint completed too late."""
         if self.life.state is _J.RESTARTING and self.coordinator.stop.is_finishing:
-            self._fail(ErrorInfo.of(SubtaskLost("a task failed before it knew of the savepoint")), None)
+            self._fail(ErrorInfo.of(SubtaskLost("a task failed before it was notified of the savepoint")), None)
         cause = self.coordinator.stop.take_restart()
         if cause is not None and self.life.may(JobEvent.RESTART_DECIDED):
             self.life.remember(cause, None)

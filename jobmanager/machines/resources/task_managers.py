@@ -160,9 +160,7 @@ class ResourceManager:
         task_manager = self._task_managers[task_manager_id]
         late_ms = self._buffer.now_ms - task_manager.expires_ms
         if late_ms > STOOD_STILL_MS and self._settings.reconnect_timeout_ms > 0:
-            text = (
-                f"this JobManager stood still for {late_ms} ms: TaskManager {task_manager_id} is waited for once more"
-            )
+            text = f"this JobManager stood still for {late_ms} ms: it waits for TaskManager {task_manager_id} once more"
             self._buffer.log("WARN", text)
             self.expect(task_manager, self._settings.reconnect_timeout_ms)
             return None

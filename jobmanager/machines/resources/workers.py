@@ -124,7 +124,7 @@ class Workers:
             worker = self._add(task_manager_id, WorkerState.RECOVERED, "it came back to this JobManager")
         if worker.state is WorkerState.STOPPING:  # its registration and the order to stop crossed
             self._resources.drain(task_manager_id)
-            self._buffer.emit(StopWorker(task_manager_id, "it was given up before it registered"))
+            self._buffer.emit(StopWorker(task_manager_id, "it was ordered to stop before it registered"))
             return
         if worker.is_coming:
             self._cancel(task_manager_id, REGISTRATION)

@@ -104,7 +104,7 @@ def too_large(max_bytes: int) -> RestError:
 
 def _broke_off() -> RestError:
     """Returns the error for a client that has disconnected; it is never read."""
-    return bad_request("The request broke off.")
+    return bad_request("The connection broke before the end of the request.")
 
 
 def _too_slow(limit_ms: int) -> RestError:

@@ -116,7 +116,7 @@ class Submission:
         left_out = drop_of_processes(request.graph.configuration)
         if left_out:
             _log.info(
-                "job %r brings options of processes, which are left out: %s", request.graph.name, ", ".join(left_out)
+                "job %r sets options of processes, which are ignored: %s", request.graph.name, ", ".join(left_out)
             )
         graph = graph_from_pb(request.graph)
         self._check_graph(graph)

@@ -185,7 +185,7 @@ class ElectionService:
                 if self._term is not None:
                     self._term.pause()
             case lead.ResumeCommits():
-                _log.info("the connection is back, and so is the lead")
+                _log.info("the connection is back, and this JobManager still leads")
                 if self._term is not None:
                     self._term.resume()
             case lead.StopLeading():

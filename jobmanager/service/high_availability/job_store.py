@@ -265,7 +265,7 @@ class JobStore:
             content = files.read(path)
         if hashlib.sha256(content).hexdigest() != plan.sha256:
             raise CorruptData(
-                f"{self.directory}/{plan.file} is damaged: its checksum does not fit; submit the job again with run -s"
+                f"{self.directory}/{plan.file} is damaged: its checksum does not match; submit the job again with run -s"
             )
         try:
             request = pb.SubmitJobRequest.FromString(content)

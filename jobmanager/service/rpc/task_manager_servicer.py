@@ -248,7 +248,7 @@ class TaskManagerServicer(JobManagerServiceServicer):
     def _check_generation(self, generation: str) -> None:
         if generation != self._core.generation:
             self.fenced += 1
-            raise Fenced("this message is for another life of the JobManager; register again")
+            raise Fenced("this message is for another JobManager process; register again")
 
 
 def _slots(reports: Iterable[pb.SlotReport]) -> tuple[ev.ReportedSlot, ...]:

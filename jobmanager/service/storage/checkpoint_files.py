@@ -147,7 +147,7 @@ class CheckpointFiles:
         try:
             event = await work
         except Deposed as error:
-            _log.info("left undone: %s", error.message)
+            _log.info("a storage command was dropped, because another JobManager leads: %s", error.message)
             return
         self._post(event)
 

@@ -52,9 +52,7 @@ def _found(
 
 def _completed(storage: CheckpointStorage, number: CheckpointId, location: str) -> FoundCheckpoint:
     if not storage.is_complete(location):
-        gone = CorruptData(
-            f"{location} has no _metadata any more, and the job store names it as a completed checkpoint"
-        )
+        gone = CorruptData(f"_metadata is missing in {location}, which the job store names as a completed checkpoint")
         return FoundCheckpoint(number, location, damage=ErrorInfo.of(gone))
     try:
         return FoundCheckpoint(number, location, drop_inline_state(storage.read_checkpoint(location)[1]))
