@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from tidegate.cli.commands.cluster import NOT_SEEN
 from tidegate.cli.main import main
 
 JOB = """
@@ -149,7 +150,7 @@ def test_run_says_so_before_the_program_does_its_work(tmp_path: Path) -> None:
 
 def test_status_and_stop_without_a_cluster(tmp_path: Path) -> None:
     status = tidegate("cluster", "status", "--dir", tmp_path)
-    assert (status.exit_code, status.stdout) == (1, f"No cluster in {tmp_path}/clusters/default.\n")
+    assert (status.exit_code, status.stdout) == (1, f"No cluster in {tmp_path}/clusters/default: {NOT_SEEN}\n")
     stop = tidegate("cluster", "stop", "--dir", tmp_path)
     assert (stop.exit_code, stop.stdout) == (0, f"No cluster is running in {tmp_path}/clusters/default.\n")
 

@@ -139,6 +139,7 @@ def test_a_cluster_that_is_none_is_shown_as_none(tmp_path: Path) -> None:
         "directory": str(tmp_path / "clusters" / "default"),
         "processes": [],
         "jobmanager": None,
+        "by-hand": [],
     }
 
 
