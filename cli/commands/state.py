@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from tidegate.cli.command_line import SNAPSHOT
 from tidegate.cli.errors import FAILED, reporting
 from tidegate.cli.json_output import LINES, json_option, print_all_json
 from tidegate.model.errors import Misuse, StorageError
-from tidegate.model.values import JsonObject
+from tidegate.model.values import FieldValue, JsonObject
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -232,10 +232,12 @@ def _table_lines(checkpoint: Checkpoint, found: State, key: str | None, limit: i
     from rich.text import Text
 
     from tidegate.cli.tables import lines_of, make_table
-    from tidegate.state_reader.rows import readable_rows, to_text
+    from tidegate.state_reader.rows import readable_rows, shown_times, to_text
 
     limit = limit or TABLE_ROWS
-    rows = [row for table in _tables(checkpoint, found, key, limit) for row in readable_rows(table)]
+    rows = [
+        shown_times(found.name, row) for table in _tables(checkpoint, found, key, limit) for row in readable_rows(table)
+    ]
     columns = list(dict.fromkeys(name for row in rows for name in row))
     total = checkpoint.rows_in(found)
     of = f"{len(rows):,} of {total:,} rows" if key is None else f"{len(rows):,} rows of key {key}"
@@ -303,20 +305,22 @@ def _write_lines(lines: Iterator[str], output: Path | None) -> None:
 def _examples(one: StateDifference) -> Iterator[str]:
     yield f"{one.operator}, {one.state}:"
     for mark, count, rows in (("+", one.added, one.added_examples), ("-", one.removed, one.removed_examples)):
-        yield from (f"  {mark} {_row_text(row)}" for row in rows)
+        yield from (f"  {mark} {_row_text(one.state, row)}" for row in rows)
         if rows and count > len(rows):
             yield f"  {mark} ... {count - len(rows):,} more"
     for before, after in one.changed_examples:
-        yield f"  ~ {_row_text(before)}"
-        yield f"    {_row_text(after)}"
+        yield f"  ~ {_row_text(one.state, before)}"
+        yield f"    {_row_text(one.state, after)}"
     if one.changed_examples and one.changed > len(one.changed_examples):
         yield f"  ~ ... {one.changed - len(one.changed_examples):,} more"
 
 
-def _row_text(row: pa.Scalar) -> str:
-    from tidegate.state_reader.rows import to_text
+def _row_text(state: str, row: Mapping[str, FieldValue]) -> str:
+    from tidegate.state_reader.rows import shown_times, to_text
 
-    return _cut(", ".join(f"{name} {to_text(value)}" for name, value in row.items()), LINE_CHARACTERS)
+    return _cut(
+        ", ".join(f"{name} {to_text(value)}" for name, value in shown_times(state, row).items()), LINE_CHARACTERS
+    )
 
 
 def _cut(text: str, characters: int) -> str:

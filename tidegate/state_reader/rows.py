@@ -25,6 +25,10 @@ from tidegate.wire.state_columns import ELEMENT
 
 KEY = "key"
 KEY_PREFIX = "key."
+WINDOW_COLUMNS = ("window_start", "window_end")
+"""Bounds of time windows, in milliseconds."""
+TIMERS = ("_timers.event", "_timers.processing")
+"""The states whose column ``timestamp`` says when a timer fires."""
 
 
 def readable_rows(table: pa.Table) -> Iterator[dict[str, FieldValue]]:
@@ -52,6 +56,23 @@ def readable(value: FieldValue, field: pa.Field) -> FieldValue:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return [readable(element, kind.value_field) for element in value]
     return value
+
+
+def shown_times(state: str, row: Mapping[str, FieldValue]) -> dict[str, FieldValue]:
+    """Returns a row for people: bounds of windows, and when timers fire, as times in UTC. In JSON and Parquet they stay milliseconds."""
+    times = (*WINDOW_COLUMNS, "timestamp") if state in TIMERS else WINDOW_COLUMNS
+    return {
+        name: time_text(value) if name in times and isinstance(value, int) else value for name, value in row.items()
+    }
+
+
+def time_text(epoch_ms: int) -> str:
+    """Formats milliseconds since 1970, such as ``2026-01-01T12:00:00.500Z``; a number that is no date, as the end of all time, stays one."""
+    try:
+        at = datetime.datetime.fromtimestamp(0, datetime.UTC) + datetime.timedelta(milliseconds=epoch_ms)
+    except OverflowError:
+        return str(epoch_ms)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def element_value(content: bytes) -> FieldValue:

@@ -13,6 +13,7 @@ import pytest
 
 from tests.unit.cli.test_commands import refused, tidegate
 from tests.unit.tidegate.state_reader.real_checkpoint import KEYS, two_checkpoints
+from tidegate.state_reader.rows import time_text
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +54,15 @@ def test_show_says_how_much_more_there_is(locations: list[str]) -> None:
     assert lines[0] == "windows (columnar_windows): 4 of 10 rows"
     assert lines[-1].startswith("... 6 more")
     assert len(lines) == 8
+
+
+def test_bounds_of_windows_are_times_in_tables_and_numbers_in_json(locations: list[str]) -> None:
+    header, _, first = shown("show", locations[0], "--operator", "windows", "--limit", 1)[1:4]
+    row = dict(zip(header.split(), first.split(), strict=True))
+    (told,) = map(json.loads, shown("show", locations[0], "--operator", "windows", "--limit", 1, "--format", "json"))
+    assert row["window_end"] == time_text(told["window_end"])
+    assert row["window_end"].endswith("Z")
+    assert isinstance(told["window_start"], int)
 
 
 def test_what_is_pickled_is_named(locations: list[str]) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tidegate.model.errors import Misuse
 from tidegate.state_reader import Pickled
-from tidegate.state_reader.rows import of_key, readable_rows, to_json, to_text
+from tidegate.state_reader.rows import of_key, readable_rows, shown_times, time_text, to_json, to_text
 
 PICKLED = {b"tidegate.pickled": b"1"}
 DATE = pickle.dumps(datetime.date(2024, 1, 2))
@@ -65,3 +65,23 @@ def test_rows_of_a_pickled_key_and_of_several_columns() -> None:
 def test_a_key_that_cannot_be_is_misuse() -> None:
     with pytest.raises(Misuse, match="no key can be 'abc': keys of this state are of type int64"):
         of_key(pa.table({"key": [1]}), "abc")
+
+
+@pytest.mark.parametrize(
+    ("epoch_ms", "text"),
+    [
+        (0, "1970-01-01T00:00:00.000Z"),
+        (1767268800500, "2026-01-01T12:00:00.500Z"),
+        (-1, "1969-12-31T23:59:59.999Z"),
+        (2**63 - 1, "9223372036854775807"),
+    ],
+)
+def test_milliseconds_are_times_to_people(epoch_ms: int, text: str) -> None:
+    assert time_text(epoch_ms) == text
+
+
+def test_bounds_of_windows_and_timers_are_times_and_what_users_store_is_not_touched() -> None:
+    row = {"key": 5, "window_start": 0, "window_end": 60_000, "timestamp": 1, "value.window_end": 7}
+    times = {"window_start": "1970-01-01T00:00:00.000Z", "window_end": "1970-01-01T00:01:00.000Z"}
+    assert shown_times("windows", row) == {**row, **times}
+    assert shown_times("_timers.event", row) == {**row, **times, "timestamp": "1970-01-01T00:00:00.001Z"}
