@@ -1,4 +1,4 @@
-"""Where PyFlink finds Flink (``pyflink.find_flink_home``): the names import, using one is refused."""
+"""The module in which PyFlink finds Flink (``pyflink.find_flink_home``): its names can be imported, but using one raises an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator of each kind is made with: user functions, sources and sinks, windows, columns.
+"""The options of operators by kind: user functions, sources and sinks, windows, columns.
 
 The DSL gathers them by name; ``make_options`` makes the value of the kind when the graph is built, and a subtask builds its operator from it
 (``tidegate.taskmanager.runtime.operator_factory``).
@@ -36,7 +36,7 @@ from tidegate.plan.nodes import Node
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions(OperatorOptions):
-    """``splits``: those that are dealt in advance, for all subtasks. ``is_coordinated``: further ones are asked for."""
+    """Options of a source. ``splits``: those that are assigned in advance, for all subtasks. ``is_coordinated``: whether further ones are requested."""
 
     source: Source
     splits: Sequence[Split]
@@ -46,7 +46,7 @@ class SourceOptions(OperatorOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnumeratedSourceOptions(OperatorOptions):
-    """``enumerator``: the operator that hands the splits out, in a vertex of its own."""
+    """Options of a source with an enumerator. ``enumerator``: the operator that assigns the splits, in a vertex of its own."""
 
     source: Source
     enumerator: OperatorId
@@ -55,7 +55,7 @@ class EnumeratedSourceOptions(OperatorOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkOptions(OperatorOptions):
-    """The sink that an operator writes to. ``commits_apart``: what it votes for goes to the sink's committer, in a vertex of its own."""
+    """Options of a sink. ``commits_apart``: whether its committables go to the sink's committer, in a vertex of its own."""
 
     sink: Sink
     commits_apart: bool = False
@@ -63,21 +63,21 @@ class SinkOptions(OperatorOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionOptions(OperatorOptions):
-    """``func``: the function of the kind, or a callable where one is enough."""
+    """Options of an operator with a user function. ``func``: the function of the kind, or a callable where that is enough."""
 
     func: UserCode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BroadcastOptions(FunctionOptions):
-    """Input 1 is the broadcast one."""
+    """Options of a broadcast process function, whose input 1 is the broadcast one."""
 
     states: Sequence[MapStateDescriptor]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsyncWaitOptions(OperatorOptions):
-    """``capacity``: so many records may wait for their answers. ``ordered``: results leave in the order of their records."""
+    """Options of asynchronous I/O. ``capacity``: the most pending records. ``ordered``: whether results are emitted in the order of their records."""
 
     func: AsyncFunction[Record, Record]
     timeout_ms: int
@@ -88,7 +88,7 @@ class AsyncWaitOptions(OperatorOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntervalJoinOptions(OperatorOptions):
-    """``late_tags``: ids or ``None``, by side."""
+    """Options of an interval join. ``late_tags``: ids or ``None``, by side."""
 
     func: ProcessJoinFunction
     lower_ms: int
@@ -98,7 +98,7 @@ class IntervalJoinOptions(OperatorOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CepOptions(OperatorOptions):
-    """``comparator``: the order of events of one time. ``late_tag``: where late events go."""
+    """Options of a pattern. ``comparator``: the order of events with equal timestamps. ``late_tag``: the side output of late events."""
 
     func: PatternProcessFunction
     pattern: Pattern
@@ -109,14 +109,14 @@ class CepOptions(OperatorOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimestampsWatermarksOptions(OperatorOptions):
-    """Timestamps and watermarks that are assigned behind a source."""
+    """Options of timestamps and watermarks that are assigned after a source."""
 
     strategy: WatermarkStrategy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowOptions(OperatorOptions):
-    """``function``: (``reduce`` | ``aggregate`` | ``process``, function[, process function]). ``accumulator_type``: of an aggregate."""
+    """Options of a window. ``function``: (``reduce`` | ``aggregate`` | ``process``, function[, process function]). ``accumulator_type``: of an aggregate."""
 
     assigner: WindowAssigner[Record, AssignedWindow]
     function: Sequence[UserObject]
@@ -129,28 +129,28 @@ class WindowOptions(OperatorOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectOptions(OperatorOptions):
-    """Names of the new columns, and what computes them."""
+    """Options of a projection: the names of the new columns, and their expressions."""
 
     columns: Sequence[tuple[str, Expression]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterColumnsOptions(OperatorOptions):
-    """Rows stay where the predicate is true."""
+    """Options of a filter on columns: rows for which the predicate is true are kept."""
 
     predicate: Expression
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapBatchesOptions(OperatorOptions):
-    """``func``: RecordBatch -> RecordBatch of the output type's columns."""
+    """Options of a function on batches. ``func``: from a RecordBatch to one with the columns of the output type."""
 
     func: Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AggregateOptions(OperatorOptions):
-    """``is_final``: one result for each key, at the end of the input (BATCH)."""
+    """Options of an aggregate on columns. ``is_final``: whether it emits one result for each key, at the end of the input (BATCH)."""
 
     keys: Sequence[str]
     aggregates: Aggregates
@@ -160,7 +160,7 @@ class AggregateOptions(OperatorOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalWindowOptions(OperatorOptions):
-    """Of windows that slide, ``size_ms`` is the slide. ``input`` is always ``raw``."""
+    """Options of the local phase of a window aggregate on columns. For sliding windows, ``size_ms`` is the slide. ``input`` is always ``raw``."""
 
     keys: Sequence[str]
     aggregates: Aggregates
@@ -171,14 +171,14 @@ class LocalWindowOptions(OperatorOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnarWindowOptions(LocalWindowOptions):
-    """``input``: ``partial`` (behind local windows) or ``raw``. ``slide_ms``: if they slide."""
+    """Options of a window aggregate on columns. ``input``: ``partial`` (after local windows) or ``raw``. ``slide_ms``: of sliding windows."""
 
     slide_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOptions(OperatorOptions):
-    """``input``: ``partial`` behind local sessions, which have none."""
+    """Options of a session window aggregate on columns. ``input``: ``partial`` after local sessions, which themselves have none."""
 
     keys: Sequence[str]
     aggregates: Aggregates
@@ -188,9 +188,9 @@ class SessionOptions(OperatorOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelationalOptions(OperatorOptions):
-    """A node of a compiled plan. ``row_types``: of its inputs, without the column of row kinds; ``keys``: for each input the positions of
-    the columns by which rows are dealt, none: all rows come to one subtask. ``functions``: aggregate functions of users, which the operator opens and
-    closes."""
+    """Options of a node of a compiled plan. ``row_types``: of its inputs, without the column of row kinds; ``keys``: for each input the positions of
+    the columns by which rows are distributed, none: all rows go to one subtask. ``functions``: aggregate functions of users, which the operator
+    opens and closes."""
 
     node: Node
     row_types: Sequence[LogicalType]
@@ -232,7 +232,7 @@ OPTIONS: Mapping[OperatorKind, type[OperatorOptions]] = {
 
 
 def make_options(kind: OperatorKind, name: str, gathered: Mapping[str, UserObject]) -> OperatorOptions:
-    """The options of an operator of that kind. Raises ``InvalidJob`` where one is missing, or not of its kind."""
+    """Creates the options of an operator of a kind. Raises ``InvalidJob`` where one is missing, or does not belong to the kind."""
     try:
         return OPTIONS[kind](**gathered)
     except TypeError as error:

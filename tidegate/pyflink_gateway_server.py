@@ -1,4 +1,4 @@
-"""PyFlink's start of a JVM (``pyflink.pyflink_gateway_server``): the names import, using one is refused."""
+"""PyFlink's start of a JVM (``pyflink.pyflink_gateway_server``): its names can be imported, but using one raises an error."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Flink's autoscaler beside the cluster: it reads metrics by REST, and changes the parallelism of jobs by REST."""
+"""The autoscaler, a process beside the cluster as in Flink: it reads metrics and changes the parallelism of jobs by REST."""

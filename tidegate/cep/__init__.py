@@ -1,4 +1,4 @@
-"""Patterns of events on streams, with the names of Flink's CEP library, which PyFlink has not.
+"""Complex event processing: patterns of events on streams, with the names of Flink's CEP library, which PyFlink does not have.
 
 CEP.pattern(stream.key_by(...), Pattern.begin("start").where(...).followed_by("end").where(...).within(Time.seconds(10)))
    ─▶ PatternStream ─▶ select(...) · flat_select(...) · process(...) ─▶ DataStream

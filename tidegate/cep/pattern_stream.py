@@ -1,4 +1,4 @@
-"""Streams in which a pattern is looked for (Flink: ``CEP``, ``PatternStream``)."""
+"""Streams of the matches of a pattern (Flink: ``CEP``, ``PatternStream``)."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from tidegate.model.values import UserObject
 
 
 class CEP:
-    """Where patterns begin to be looked for."""
+    """Applies patterns to streams (Flink: ``CEP``)."""
 
     @staticmethod
     def pattern(
         stream: DataStream, pattern: Pattern, comparator: Callable[[Any, Any], int] | None = None
     ) -> PatternStream:
-        """Looks for a pattern in the events of each key, or, in a stream without keys, in all events, which one subtask works on. ``comparator``: the
-        order of events of one time (below 0: the first one comes first); otherwise they come as they came. Raises ``MalformedPatternException``."""
+        """Searches for a pattern in the events of each key, or, in a stream without keys, in all events in one subtask. ``comparator``: the order of
+        events with equal timestamps (below 0: the first one comes first); the order of arrival by default. Raises ``MalformedPatternException``."""
         if not isinstance(pattern, Pattern):
             raise InvalidJob(f"CEP.pattern takes a Pattern, not {pattern!r}")
         if compile_pattern(pattern).can_match_nothing():
@@ -55,25 +55,25 @@ class _Settings:
 
 
 class PatternStream:
-    """A stream in which a pattern is looked for; ``select``, ``flat_select`` or ``process`` says what is done with matches. By default in event time."""
+    """A stream with a pattern to search for; ``select``, ``flat_select`` or ``process`` defines the output for its matches. In event time by default."""
 
     def __init__(self, stream: DataStream, pattern: Pattern, settings: _Settings) -> None:
         self._stream, self._pattern, self._settings = stream, pattern, settings
 
     def in_event_time(self) -> PatternStream:
-        """Events come in the order of their timestamps: they are kept until the watermark has reached them. As it is anyway."""
+        """Processes events in the order of their timestamps, buffered until the watermark reaches them; the default."""
         return self._with(is_event_time=True)
 
     def in_processing_time(self) -> PatternStream:
-        """Events come as they come, with the time of the clock."""
+        """Processes events in the order of arrival, with the time of the clock."""
         return self._with(is_event_time=False)
 
     def side_output_late_data(self, late_data_output_tag: OutputTag) -> PatternStream:
-        """Events at or behind the watermark go there instead of being counted and dropped."""
+        """Emits late events, at or before the watermark, to a side output instead of counting and dropping them."""
         return self._with(late_tag=late_data_output_tag)
 
     def process(self, pattern_process_function: PatternProcessFunction, output_type: TypeHint = None) -> DataStream:
-        """Calls the function for each match, and, where it is a ``TimedOutPartialMatchHandler``, for each partial match that timed out."""
+        """Calls the function for each match, and, if it is a ``TimedOutPartialMatchHandler``, for each partial match that timed out."""
         if not isinstance(pattern_process_function, PatternProcessFunction):
             raise InvalidJob(f"process takes a PatternProcessFunction, not {pattern_process_function!r}")
         settings = self._settings

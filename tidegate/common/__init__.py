@@ -1,4 +1,4 @@
-"""Names of `pyflink.common`: types, watermark strategies, durations, configuration.
+"""Common API as in `pyflink.common`: types, watermark strategies, durations, configuration.
 
 Module paths and names are PyFlink's, so that a job moves here by changing its import lines.
 """

@@ -1,4 +1,4 @@
-"""Accumulators of user functions (Flink: ``org.apache.flink.api.common.accumulators``; PyFlink has their results only)."""
+"""Accumulators of user functions (Flink: ``org.apache.flink.api.common.accumulators``; PyFlink only has their results)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`CompletableFuture`: a result that comes later (PyFlink: ``pyflink.common.completable_future``)."""
+"""`CompletableFuture`: the future result of a call (PyFlink: ``pyflink.common.completable_future``)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class CompletableFuture(Generic[T]):
-    """Runs a blocking call in a thread of its own; the thread does not keep the process alive."""
+    """A future that runs a blocking call in a daemon thread of its own."""
 
     def __init__(self, work: Callable[[], T]) -> None:
         self._future: Future[T] = Future()
@@ -28,11 +28,11 @@ class CompletableFuture(Generic[T]):
             self._future.set_exception(error)
 
     def cancel(self) -> bool:
-        """Stops waiting where that is still possible; what was asked for may happen all the same."""
+        """Cancels the call unless it has begun, which is usually immediately; returns whether it did."""
         return self._future.cancel()
 
     def cancelled(self) -> bool:
-        """Tells whether the call was cancelled before it began."""
+        """Tells whether the future was cancelled before its call began."""
         return self._future.cancelled()
 
     def done(self) -> bool:
@@ -40,9 +40,9 @@ class CompletableFuture(Generic[T]):
         return self._future.done()
 
     def result(self) -> T:
-        """Waits. Raises what the call raised."""
+        """Waits for the result and returns it. Raises what the call raised."""
         return self._future.result()
 
     def exception(self) -> BaseException | None:
-        """Waits. ``None`` when the call succeeded."""
+        """Waits for the call to end and returns its exception; ``None`` when it succeeded."""
         return self._future.exception()

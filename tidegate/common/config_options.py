@@ -1,4 +1,4 @@
-"""`ConfigOptions`: options that a program declares for itself (PyFlink: ``pyflink.common.config_options``).
+"""`ConfigOptions`: declares options of a program (PyFlink: ``pyflink.common.config_options``).
 
 BATCH = ConfigOptions.key("my.batch").int_type().default_value(10)
 configuration.get(BATCH)
@@ -17,7 +17,7 @@ __all__ = ["ConfigOption", "ConfigOptions"]
 
 @dataclass(frozen=True)
 class ConfigOption(Generic[T]):
-    """``parse`` reads the text of a value."""
+    """A typed configuration option with a default. ``parse``: converts the text of a value."""
 
     key: str
     default_value: T
@@ -26,7 +26,7 @@ class ConfigOption(Generic[T]):
 
 @dataclass(frozen=True)
 class TypedConfigOptionBuilder(Generic[T]):
-    """An option with key and type; ``default_value`` or ``no_default_value`` completes it."""
+    """Builds an option with key and type; ``default_value`` or ``no_default_value`` completes it."""
 
     key: str
     parse: Callable[[str], T]
@@ -36,38 +36,38 @@ class TypedConfigOptionBuilder(Generic[T]):
         return ConfigOption(self.key, value, self.parse)
 
     def no_default_value(self) -> ConfigOption[T | None]:
-        """What is not set is ``None``."""
+        """Returns the option without a default: ``None`` when it is not set."""
         return ConfigOption(self.key, None, self.parse)
 
 
 @dataclass(frozen=True)
 class OptionBuilder:
-    """An option with a key; the next call gives its type."""
+    """Builds an option with a key; the next call sets its type."""
 
     key: str
 
     def boolean_type(self) -> TypedConfigOptionBuilder[bool]:
-        """Declares an option that is true or false."""
+        """Declares a boolean option."""
         return TypedConfigOptionBuilder(self.key, lambda text: text.lower() == "true")
 
     def int_type(self) -> TypedConfigOptionBuilder[int]:
-        """Declares an option that is a whole number."""
+        """Declares an option with a whole number."""
         return TypedConfigOptionBuilder(self.key, int)
 
     def long_type(self) -> TypedConfigOptionBuilder[int]:
-        """Declares an option that is a whole number."""
+        """Declares an option with a whole number."""
         return TypedConfigOptionBuilder(self.key, int)
 
     def float_type(self) -> TypedConfigOptionBuilder[float]:
-        """Declares an option that is a number."""
+        """Declares an option with a floating point number."""
         return TypedConfigOptionBuilder(self.key, float)
 
     def double_type(self) -> TypedConfigOptionBuilder[float]:
-        """Declares an option that is a number."""
+        """Declares an option with a floating point number."""
         return TypedConfigOptionBuilder(self.key, float)
 
     def string_type(self) -> TypedConfigOptionBuilder[str]:
-        """Declares an option that is text."""
+        """Declares an option with text."""
         return TypedConfigOptionBuilder(self.key, str)
 
 
@@ -75,13 +75,12 @@ _Builder = OptionBuilder
 
 
 class ConfigOptions:
-    """Starts the declaration of an option: ``ConfigOptions.key("x").int_type().default_value(1)`` (PyFlink:
-    ``ConfigOptions``)."""
+    """Declares options: ``ConfigOptions.key("x").int_type().default_value(1)`` (PyFlink: ``ConfigOptions``)."""
 
     OptionBuilder = OptionBuilder
     TypedConfigOptionBuilder = TypedConfigOptionBuilder
 
     @staticmethod
     def key(key: str) -> _Builder:
-        """Begins the declaration of one option."""
+        """Starts the declaration of one option."""
         return OptionBuilder(key)

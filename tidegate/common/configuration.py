@@ -1,4 +1,4 @@
-"""`Configuration`: the options of a job as the program sets them (PyFlink: ``pyflink.common.configuration``).
+"""`Configuration`: the options that a program sets for its job (PyFlink: ``pyflink.common.configuration``).
 
 A mutable map of texts by Flink's keys. It is checked as a whole when the job is executed (``tidegate.model.configuration``),
 so that all problems are reported at once.
@@ -28,7 +28,8 @@ class Configuration:
     def __init__(
         self, other: Configuration | Mapping[str, str] | None = None, j_configuration: _OfJava | None = None
     ) -> None:
-        """``j_configuration``: in the place of ``other``, what ``java_utils.get_j_env_configuration`` gave."""
+        """Creates a configuration, with a copy of ``other``. ``j_configuration``: a configuration from ``java_utils.get_j_env_configuration``, in place
+        of ``other``."""
         self._texts: dict[str, str] = {}
         self._typed: dict[str, int | float | bool | bytearray] = {}
         """What was not set as a text, for ``add_all_to_dict`` and ``get_bytearray``."""
@@ -41,7 +42,7 @@ class Configuration:
 
     @classmethod
     def from_dict(cls, map: Mapping[str, str]) -> Configuration:
-        """Keys and texts, as they stand in config.yaml."""
+        """Creates a configuration from keys and texts as in config.yaml."""
         return cls(map)
 
     def get_string(self, key: str, default_value: str) -> str:
@@ -70,18 +71,18 @@ class Configuration:
         return self._set_typed(key, str(number), number)
 
     def get_boolean(self, key: str, default_value: bool) -> bool:
-        """Returns an option as true or false, or the default."""
+        """Returns an option as a boolean, or the default."""
         text = self._texts.get(key)
         if text is not None and text.lower() not in (_TRUE, _FALSE):
             raise ConfigurationError(f"{key}: {text!r} is neither true nor false")
         return default_value if text is None else text.lower() == _TRUE
 
     def set_boolean(self, key: str, value: bool) -> Configuration:
-        """Sets an option to true or false."""
+        """Sets an option to a boolean."""
         return self._set_typed(key, _TRUE if value else _FALSE, bool(value))
 
     def get_float(self, key: str, default_value: float) -> float:
-        """Returns an option as a number, or the default."""
+        """Returns an option as a floating point number, or the default."""
         text = self._texts.get(key)
         try:
             return default_value if text is None else float(text)
@@ -89,11 +90,11 @@ class Configuration:
             raise ConfigurationError(f"{key}: {text!r} is not a number") from None
 
     def set_float(self, key: str, value: float) -> Configuration:
-        """Sets an option to a number."""
+        """Sets an option to a floating point number."""
         return self._set_typed(key, str(float(value)), float(value))
 
     def get_bytearray(self, key: str, default_value: bytearray) -> bytearray:
-        """Returns an option as bytes, or the default; text counts as hexadecimal digits."""
+        """Returns an option as bytes, or the default; a text is parsed as hexadecimal digits."""
         found = self._typed.get(key)
         if found is None and key in self._texts:
             try:
@@ -103,7 +104,7 @@ class Configuration:
         return bytearray(found) if isinstance(found, bytearray) else default_value
 
     def set_bytearray(self, key: str, value: bytearray) -> Configuration:
-        """As a text it is its hexadecimal digits."""
+        """Sets an option to bytes; its text is their hexadecimal digits."""
         return self._set_typed(key, value.hex(), bytearray(value))
 
     def key_set(self) -> set[str]:
@@ -115,29 +116,29 @@ class Configuration:
         return key in self._texts
 
     def remove_config(self, key: str) -> bool:
-        """Tells whether there was anything to remove."""
+        """Removes an option; returns whether it was set."""
         self._typed.pop(key, None)
         return self._texts.pop(key, None) is not None
 
     def add_all(self, other: Configuration, prefix: str | None = None) -> Configuration:
-        """Everything of ``other``, its keys behind ``prefix``."""
+        """Sets all options of ``other``, with ``prefix`` before their keys."""
         for key, text in other._texts.items():
             self.set_string((prefix or "") + key, text)
         self._typed.update({(prefix or "") + key: value for key, value in other._typed.items()})
         return self
 
     def add_all_to_dict(self, target_dict: dict[str, object]) -> None:
-        """Values as they were set: numbers as numbers."""
+        """Adds all options to a dict, with their values as they were set: numbers as numbers."""
         target_dict.update(self._texts)
         target_dict.update(self._typed)
 
     def to_dict(self) -> dict[str, str]:
-        """Returns keys and texts of all options as a new dict."""
+        """Returns all options as a new dict of texts."""
         return dict(self._texts)
 
     @staticmethod
     def parse_list_value(value: str | None, standard_yaml: bool = True) -> list[str]:
-        """Returns a list option: ``a;b`` or, with ``standard_yaml``, a YAML list."""
+        """Parses a list option: ``a;b`` or, with ``standard_yaml``, a YAML list."""
         if not value:
             return []
         import yaml  # a tenth of what a program's first import takes, and hardly one has such a list

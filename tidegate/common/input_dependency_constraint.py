@@ -1,5 +1,5 @@
-"""`InputDependencyConstraint`: when a vertex of a batch job may be scheduled (PyFlink: of the same module). Without effect
-here, where all vertices of a job run at the same time."""
+"""`InputDependencyConstraint`: when a vertex of a batch job may be scheduled (PyFlink: in the same module). Without effect here, where all vertices of
+a job run at the same time."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ __all__ = ["InputDependencyConstraint"]
 
 
 class InputDependencyConstraint(Enum):
-    """Says whether any or all inputs must be there before a vertex of a batch job is scheduled (PyFlink:
-    ``InputDependencyConstraint``)."""
+    """Whether any or all inputs must be ready before a vertex of a batch job is scheduled (PyFlink: ``InputDependencyConstraint``)."""
 
     ANY = 0
     ALL = 1

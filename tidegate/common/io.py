@@ -1,4 +1,4 @@
-"""`InputFormat` of PyFlink wraps a Java class: refused at import, with what to use instead."""
+"""The module of PyFlink's `InputFormat`, which wraps a Java class: importing it raises an error that names what to use instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`JobClient`: a job that runs, seen from the program that submitted it (PyFlink: ``pyflink.common.job_client``).
+"""`JobClient`: a submitted job, for the program that submitted it (PyFlink: ``pyflink.common.job_client``).
 
 The executor that runs the job implements ``JobControl``, whose methods block; the client runs them in threads.
 """
@@ -23,51 +23,50 @@ __all__ = ["JobClient", "JobControl"]
 
 
 class JobControl(Protocol):
-    """One submitted job. Every method may block, and is called from any thread."""
+    """The control interface of one submitted job. Every method may block, and is called from any thread."""
 
     @property
     def job_id(self) -> JobId:
         """The id of the job."""
 
     def state(self) -> JobState:
-        """Returns the state in which the job is."""
+        """Returns the current state of the job."""
 
     def cancel(self) -> None:
-        """Returns when the cluster has accepted the wish."""
+        """Requests the cancellation of the job; returns when the cluster has accepted it."""
 
     def result_address(self, vertex_id: VertexId) -> str | None:
-        """Where the collecting sink that is this vertex listens; waits while it is being started. ``None``: the job has
-        FINISHED. Raises the job's error when it did not finish."""
+        """Returns the address at which the collecting sink of a vertex listens; waits while it is being started. ``None``: the job has FINISHED. Raises
+        the job's error when it did not finish."""
 
     def secure(self, connection: socket.socket) -> socket.socket:
-        """Returns a connection to a process of the cluster as all connections to it are: by TLS where it has that. Raises ``ExternalError`` when one of
-        both ends does not believe the other."""
+        """Secures a connection to a process of the cluster like all connections to it: with TLS where it is configured. Raises ``ExternalError`` when
+        authentication fails."""
 
     def savepoint(self, directory: str) -> str:
-        """Returns the path of a finished one; ``directory`` may be empty. Raises why there is none."""
+        """Takes a savepoint and returns its path when it is complete; ``directory`` may be empty. Raises the error of a failed one."""
 
     def stop_with_savepoint(self, directory: str, drain: bool) -> str:
-        """Stops the job with a savepoint, with which it is FINISHED, and returns the savepoint's path."""
+        """Stops the job with a savepoint, after which it is FINISHED, and returns the savepoint's path."""
 
     def accumulators(self) -> dict[str, UserAccumulator]:
-        """As they are now, of all subtasks together."""
+        """Returns the current accumulators, merged over all subtasks."""
 
     def wait(self) -> JobExecutionResult:
-        """Until the job is over. Raises the job's error when it did not finish."""
+        """Waits for the end of the job and returns its result. Raises the job's error when it did not finish."""
 
     def show_live(self) -> None:
-        """Shows the job below the cell of a notebook that runs, and keeps what is shown up to date until the job is over."""
+        """Displays the job below the current cell of a notebook, and updates the display until the job ends."""
 
 
 class JobClient:
-    """A handle on a submitted job (PyFlink: ``JobClient``). Methods that talk to the cluster return a
-    ``CompletableFuture``."""
+    """A handle of a submitted job (PyFlink: ``JobClient``). Methods that call the cluster return a ``CompletableFuture``."""
 
     def __init__(self, control: JobControl) -> None:
         self._control = control
 
     def _ipython_display_(self) -> None:
-        """Shows the running job in a notebook, for which IPython calls this."""
+        """Displays the running job in a notebook; IPython calls this method."""
         if kernel_shell() is None:
             sys.stdout.write(f"{self!r}\n")
         else:
@@ -81,11 +80,11 @@ class JobClient:
         return JobID(self._control.job_id)
 
     def get_job_status(self) -> CompletableFuture[JobStatus]:
-        """Returns a future of the job's ``JobStatus``."""
+        """Returns a future of the current ``JobStatus``."""
         return CompletableFuture(lambda: JobStatus.of(self._control.state()))
 
     def cancel(self) -> CompletableFuture[None]:
-        """Cancels the job."""
+        """Cancels the job; returns a future that completes when the cluster has accepted it."""
         return CompletableFuture(self._control.cancel)
 
     def stop_with_savepoint(
@@ -97,14 +96,14 @@ class JobClient:
         return CompletableFuture(lambda: self._control.stop_with_savepoint(directory, advance_to_end_of_event_time))
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
-        """Takes a savepoint while the job goes on, and returns a future of its path."""
+        """Takes a savepoint while the job runs on, and returns a future of its path."""
         return CompletableFuture(lambda: self._control.savepoint(savepoint_directory or ""))
 
     def get_accumulators(self) -> CompletableFuture[dict[str, Json]]:
-        """Returns a future of a dict of results by name, merged over all subtasks: those last reported while the job
-        runs, the final ones after it. Raises ``InvalidJob`` when one has different types in different operators."""
+        """Returns a future of the accumulators' results by name, merged over all subtasks: the last reported ones while the job runs, the final ones
+        afterwards. Raises ``InvalidJob`` when an accumulator has different types in different operators."""
         return CompletableFuture(lambda: results(self._control.accumulators()))
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
-        """Returns a future of a ``JobExecutionResult``, which raises the job's error when it did not finish."""
+        """Returns a future of the ``JobExecutionResult``, which raises the job's error when it did not finish."""
         return CompletableFuture(self._control.wait)

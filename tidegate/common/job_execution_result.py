@@ -1,4 +1,4 @@
-"""`JobExecutionResult`: what ``execute`` returns (PyFlink: ``pyflink.common.job_execution_result``)."""
+"""`JobExecutionResult`: the result of ``execute`` (PyFlink: ``pyflink.common.job_execution_result``)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ __all__ = ["JobExecutionResult"]
 
 @dataclass(frozen=True)
 class JobExecutionResult:
-    """What is known of a job that has finished: its id, how long it ran, and its accumulators (PyFlink:
-    ``JobExecutionResult``)."""
+    """The result of a finished job: its id, its run time, and its accumulators (PyFlink: ``JobExecutionResult``)."""
 
     job_id: JobId
     net_runtime_ms: int
@@ -27,17 +26,17 @@ class JobExecutionResult:
         return JobID(self.job_id)
 
     def get_net_runtime(self) -> int:
-        """Milliseconds from the submission to the end."""
+        """Returns the milliseconds from the submission to the end of the job."""
         return self.net_runtime_ms
 
     def get_accumulator_result(self, accumulator_name: str) -> Json:
-        """Returns an accumulator's result, merged over all subtasks; ``None`` when no function has one of that name.
-        Raises ``InvalidJob`` when two operators have it with different types."""
+        """Returns an accumulator's result, merged over all subtasks; ``None`` when no function has one of that name. Raises ``InvalidJob`` when two
+        operators have it with different types."""
         found = self.accumulators.get(accumulator_name)
         return None if found is None else found.get_local_value()
 
     def get_all_accumulator_results(self) -> dict[str, Json]:
-        """By name. Raises as ``get_accumulator_result``."""
+        """Returns the results of all accumulators by name. Raises like ``get_accumulator_result``."""
         return results(self.accumulators)
 
     def __str__(self) -> str:

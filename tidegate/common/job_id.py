@@ -1,4 +1,4 @@
-"""`JobID` (PyFlink: ``pyflink.common.job_id``)."""
+"""`JobID`: the id of a job (PyFlink: ``pyflink.common.job_id``)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["JobID"]
 
 @dataclass(frozen=True)
 class JobID:
-    """32 hex digits; ``str`` gives them."""
+    """The id of a job: 32 hex digits, which ``str`` returns."""
 
     value: JobId
 

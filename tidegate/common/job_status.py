@@ -10,7 +10,7 @@ __all__ = ["JobStatus"]
 
 
 class JobStatus(Enum):
-    """Values are Flink's. ``JobStatus.of(state)`` translates a state of the model."""
+    """The states of a job, with Flink's values. ``JobStatus.of(state)`` converts a state of the model."""
 
     CREATED = 0
     RUNNING = 1
@@ -26,13 +26,13 @@ class JobStatus(Enum):
 
     @staticmethod
     def of(state: JobState) -> JobStatus:
-        """Translates a state of the model."""
+        """Converts a state of the model."""
         return JobStatus[state.name]
 
     def is_globally_terminal_state(self) -> bool:
-        """Tells whether the job will never run again."""
+        """Tells whether the job has ended and will never run again."""
         return self in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED)
 
     def is_terminal_state(self) -> bool:
-        """This JobManager is done with the job."""
+        """Tells whether the job has ended for this JobManager."""
         return self.is_globally_terminal_state() or self is JobStatus.SUSPENDED

@@ -1,4 +1,4 @@
-"""`RestartStrategies`: what happens after a failure (PyFlink: ``pyflink.common.restart_strategy``).
+"""`RestartStrategies`: how a job restarts after a failure (PyFlink: ``pyflink.common.restart_strategy``).
 
 A configuration here is nothing but Flink's options as texts. Times are ms.
 """
@@ -16,8 +16,7 @@ __all__ = ["RestartStrategies", "RestartStrategyConfiguration"]
 
 @dataclass(frozen=True)
 class RestartStrategyConfiguration:
-    """What happens after a failure, as a description and as Flink's options (PyFlink:
-    ``RestartStrategyConfiguration``)."""
+    """A restart strategy as Flink's options, with a description (PyFlink: ``RestartStrategyConfiguration``)."""
 
     description: str
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -31,30 +30,30 @@ class RestartStrategyConfiguration:
 
 
 class NoRestartStrategyConfiguration(RestartStrategyConfiguration):
-    """The first failure is the job's end."""
+    """The strategy without restarts: the first failure fails the job."""
 
 
 class FallbackRestartStrategyConfiguration(RestartStrategyConfiguration):
-    """What the cluster is configured with."""
+    """The restart strategy of the cluster's configuration."""
 
 
 class FixedDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
-    """Restarts the job a number of times, each after the same pause."""
+    """Restarts the job a limited number of times, each after the same delay."""
 
     def get_restart_attempts(self) -> int:
-        """Returns how often the job is restarted before it fails."""
+        """Returns how many times the job is restarted before it fails."""
         return int(self.options["restart-strategy.fixed-delay.attempts"])
 
     def get_delay_between_attempts_interval(self) -> timedelta:
-        """Returns the pause before each restart."""
+        """Returns the delay before each restart."""
         return self._length("restart-strategy.fixed-delay.delay")
 
 
 class FailureRateRestartStrategyConfiguration(RestartStrategyConfiguration):
-    """Restarts the job as long as failures stay below a rate."""
+    """Restarts the job while the rate of failures stays below a limit."""
 
     def get_max_failure_rate(self) -> int:
-        """Returns how many failures within the interval the job survives."""
+        """Returns the most failures in the interval with which the job is restarted."""
         return int(self.options["restart-strategy.failure-rate.max-failures-per-interval"])
 
     def get_failure_interval(self) -> timedelta:
@@ -62,7 +61,7 @@ class FailureRateRestartStrategyConfiguration(RestartStrategyConfiguration):
         return self._length("restart-strategy.failure-rate.failure-rate-interval")
 
     def get_delay_between_attempts_interval(self) -> timedelta:
-        """Returns the pause before each restart."""
+        """Returns the delay before each restart."""
         return self._length("restart-strategy.failure-rate.delay")
 
 
@@ -76,19 +75,19 @@ class RestartStrategies:
 
     @staticmethod
     def no_restart() -> RestartStrategyConfiguration:
-        """Lets the first failure fail the job."""
+        """Returns the strategy without restarts: the first failure fails the job."""
         return NoRestartStrategyConfiguration("Restart deactivated.", {"restart-strategy.type": "none"})
 
     @staticmethod
     def fall_back_restart() -> RestartStrategyConfiguration:
-        """What the cluster is configured with."""
+        """Returns the restart strategy of the cluster's configuration."""
         return FallbackRestartStrategyConfiguration("Cluster level default restart strategy")
 
     @staticmethod
     def fixed_delay_restart(
         restart_attempts: int, delay_between_attempts: int | timedelta
     ) -> RestartStrategyConfiguration:
-        """Restarts ``restart_attempts`` times, each after the same pause (milliseconds or ``timedelta``)."""
+        """Returns the strategy that restarts ``restart_attempts`` times, each after the same delay (milliseconds or ``timedelta``)."""
         delay_between_attempts = _ms(delay_between_attempts)
         return FixedDelayRestartStrategyConfiguration(
             f"Restart with fixed delay ({delay_between_attempts} ms). #{restart_attempts} restart attempts.",
@@ -103,8 +102,8 @@ class RestartStrategies:
     def failure_rate_restart(
         failure_rate: int, failure_interval: int | timedelta, delay_interval: int | timedelta
     ) -> RestartStrategyConfiguration:
-        """Restarts, after a pause, unless there were more than ``failure_rate`` failures within an interval
-        (milliseconds or ``timedelta``)."""
+        """Returns the strategy that restarts after a delay, unless there were more than ``failure_rate`` failures within an interval (milliseconds or
+        ``timedelta``)."""
         failure_interval, delay_interval = _ms(failure_interval), _ms(delay_interval)
         return FailureRateRestartStrategyConfiguration(
             f"Failure rate restart with maximum of {failure_rate} failures within interval {failure_interval} ms "

@@ -1,4 +1,4 @@
-"""`Row` and `RowKind` (PyFlink: ``pyflink.common.types``), under the path by which the pickles in checkpoints name them."""
+"""`Row` and `RowKind` (PyFlink: ``pyflink.common.types``), at the path in the pickles of checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schemas and encoders of text (PyFlink: ``pyflink.common.serialization``)."""
+"""Schemas and text encoders of records (PyFlink: ``pyflink.common.serialization``)."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = [
 
 
 class SerializationSchema:
-    """How a record becomes bytes. Subclasses of a program's own need ``serialize(element) -> bytes``."""
+    """Serializes records as bytes. Subclasses in programs implement ``serialize(element) -> bytes``."""
 
 
 class DeserializationSchema:
-    """How bytes become a record. Subclasses of a program's own need ``deserialize(message) -> record``."""
+    """Deserializes records from bytes. Subclasses in programs implement ``deserialize(message) -> record``."""
 
 
 class SimpleStringSchema(SerializationSchema, DeserializationSchema):
-    """Strings to bytes and back."""
+    """Serializes and deserializes text."""
 
     def __init__(self, charset: str = "UTF-8") -> None:
         self.charset = _known(charset)
@@ -41,7 +41,7 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
 
 
 class ByteArraySchema(SerializationSchema, DeserializationSchema):
-    """Bytes as they are."""
+    """Passes bytes unchanged."""
 
     def serialize(self, element: bytes) -> bytes:
         """Returns the element as bytes."""
@@ -53,7 +53,7 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
 
 
 class RowFieldExtractorSchema(SerializationSchema):
-    """One field of a row, which holds bytes: the key or the value of a message. Nothing for a missing row or a null."""
+    """Serializes one field of a row, which holds bytes, as the key or the value of a message; ``None`` for a missing row or a null."""
 
     def __init__(self, field_index: int) -> None:
         if not isinstance(field_index, int) or field_index < 0:
@@ -61,7 +61,7 @@ class RowFieldExtractorSchema(SerializationSchema):
         self.field_index = field_index
 
     def serialize(self, element: Row | None) -> bytes:
-        """Raises ``SchemaMismatch`` for a row without the field, and a field that is no bytes."""
+        """Returns the bytes of the field. Raises ``SchemaMismatch`` for a row without the field, and for a field without bytes."""
         if element is None:
             return b""
         if self.field_index >= len(element):
@@ -81,11 +81,11 @@ class RowFieldExtractorSchema(SerializationSchema):
 
 
 class BulkWriterFactory:
-    """Base of what makes writers of bulk formats for a FileSink (CSV, Avro, Parquet, ORC)."""
+    """Base of the factories of bulk-format writers for a FileSink (CSV, Avro, Parquet, ORC)."""
 
 
 class RowDataBulkWriterFactory(BulkWriterFactory):
-    """One for rows of a known type, which ``row_type`` holds as it was given."""
+    """A factory of bulk-format writers for rows. ``row_type``: the type as the program gave it."""
 
     row_type: object
 
@@ -95,7 +95,7 @@ class RowDataBulkWriterFactory(BulkWriterFactory):
 
 
 class Encoder:
-    """How a row-format FileSink writes a record: as one line of text."""
+    """Encodes records for a row-format FileSink as lines of text."""
 
     def __init__(self, charset: str) -> None:
         self.charset = _known(charset)

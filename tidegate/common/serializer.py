@@ -1,4 +1,4 @@
-"""`TypeSerializer`: values to a stream of bytes and back (PyFlink: ``pyflink.common.serializer``)."""
+"""`TypeSerializer`: serializes values to a stream of bytes (PyFlink: ``pyflink.common.serializer``)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ T = TypeVar("T")
 
 
 class TypeSerializer(ABC, Generic[T]):
-    """Two of the same class and with the same attributes are equal."""
+    """Serializes values of one type. Two serializers are equal when their class and attributes are."""
 
     @abstractmethod
     def serialize(self, element: T, stream: BytesIO) -> None:
-        """Write the element behind what is there."""
+        """Writes an element to the stream."""
 
     @abstractmethod
     def deserialize(self, stream: BytesIO) -> T:
-        """Read one element, no byte more."""
+        """Reads one element from the stream, and no further bytes."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, type(self)) and vars(self) == vars(other)
@@ -33,7 +33,7 @@ class TypeSerializer(ABC, Generic[T]):
 
 
 class VoidNamespaceSerializer(TypeSerializer[bytes]):
-    """Serializes the namespace of state that belongs to a key alone: no bytes."""
+    """The serializer of the namespace of state that only belongs to a key: no bytes."""
 
     def serialize(self, element: bytes, stream: BytesIO) -> None:
         """Writes nothing."""

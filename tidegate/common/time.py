@@ -1,5 +1,4 @@
-"""Lengths and points of time (PyFlink: ``pyflink.common.time``). Lengths are kept in whole nanoseconds, so that nothing
-is rounded before the end; everything in tidegate counts milliseconds."""
+"""Durations and points in time (PyFlink: ``pyflink.common.time``). Durations are kept in whole nanoseconds; everything in tidegate counts milliseconds."""
 
 from __future__ import annotations
 

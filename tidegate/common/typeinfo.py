@@ -1,4 +1,4 @@
-"""`Types` and `TypeInformation`: what the records of a stream are (PyFlink: ``pyflink.common.typeinfo``)."""
+"""`Types` and `TypeInformation`: the types of a stream's records (PyFlink: ``pyflink.common.typeinfo``)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = [
 
 
 def _from_java_type(j_type_info: TypeInformation) -> TypeInformation:
-    """Undoes ``get_java_type_info``, under PyFlink's name."""
+    """Returns its argument: the inverse of ``get_java_type_info``, under PyFlink's name."""
     return j_type_info
 
 

@@ -1,4 +1,4 @@
-"""``pyflink.common.types``: the same names from the same module path."""
+"""The names of ``pyflink.common.types``, at the same module path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`WatermarkStrategy`: where event time comes from and how far it has come (PyFlink: ``pyflink.common.watermark_strategy``).
+"""`WatermarkStrategy`: how event time and watermarks are derived from records (PyFlink: ``pyflink.common.watermark_strategy``).
 
 A strategy is a value; every ``with_*`` returns a new one. The operators read its attributes:
 
@@ -29,53 +29,52 @@ __all__ = ["TimestampAssigner", "Watermark", "WatermarkGenerator", "WatermarkOut
 
 
 class TimestampAssigner(ABC):
-    """Tells the event time of a record."""
+    """Extracts the event time of records."""
 
     @abstractmethod
     def extract_timestamp(self, value: Record, record_timestamp: int) -> int:
-        """Event time in ms since the epoch. ``record_timestamp`` is the one that the record had; without one it is
-        the smallest int64."""
+        """Returns the event time of a record in ms since the epoch. ``record_timestamp``: its timestamp so far; without one the smallest int64."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Watermark:
-    """The promise that no record of this time or older follows. In ms since the epoch."""
+    """A watermark: no record with this or an earlier timestamp follows. In ms since the epoch."""
 
     timestamp: int
 
 
 class WatermarkOutput(ABC):
-    """Where a generator says how far event time has come."""
+    """Receives the watermarks and the idleness of a generator."""
 
     @abstractmethod
     def emit_watermark(self, watermark: Watermark | int) -> None:
-        """One behind an earlier one changes nothing. Ends idleness."""
+        """Emits a watermark; one before the last has no effect. Ends idleness."""
 
     @abstractmethod
     def mark_idle(self) -> None:
-        """Reports that other inputs should not wait for this one until it is active again."""
+        """Marks the input as idle: other inputs do not wait for it until it is active again."""
 
     @abstractmethod
     def mark_active(self) -> None:
-        """Reports that the input delivers records again after ``mark_idle``."""
+        """Marks the input as active after ``mark_idle``."""
 
 
 class WatermarkGenerator(ABC):
-    """Makes watermarks out of records (``on_event``: "punctuated") or every ``pipeline.auto-watermark-interval``
-    (``on_periodic_emit``). A source has one for each split (Flink's Java API; PyFlink has none)."""
+    """Generates watermarks from records (``on_event``: "punctuated") or every ``pipeline.auto-watermark-interval`` (``on_periodic_emit``). A source has
+    one generator for each split (as in Flink's Java API; PyFlink has none)."""
 
     @abstractmethod
     def on_event(self, event: Record, event_timestamp: int, output: WatermarkOutput) -> None:
-        """A record with this timestamp (the smallest int64: none). What is emitted here goes out right behind it."""
+        """Called for each record with its timestamp (the smallest int64: none). A watermark that is emitted here directly follows the record."""
 
     @abstractmethod
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
-        """Is called every ``pipeline.auto-watermark-interval``, and may emit a watermark."""
+        """Called every ``pipeline.auto-watermark-interval``; may emit a watermark."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatermarkAlignment:
-    """A group of sources that wait for each other: none runs ahead of the slowest by more than ``max_drift_ms``."""
+    """A group of sources with aligned watermarks: none is ahead of the slowest by more than ``max_drift_ms``."""
 
     group: str
     max_drift_ms: int
@@ -84,8 +83,8 @@ class WatermarkAlignment:
 
 @dataclass(frozen=True)
 class WatermarkStrategy:
-    """Says where event time comes from and how watermarks follow it (PyFlink: ``WatermarkStrategy``). Methods that
-    change it return a new strategy::
+    """Defines how timestamps and watermarks are derived from records (PyFlink: ``WatermarkStrategy``). Methods that change a strategy return a new
+    one::
 
         WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(20)).with_idleness(Duration.of_minutes(1))
     """
@@ -99,12 +98,12 @@ class WatermarkStrategy:
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy:
-        """Timestamps that never go back (within a split)."""
+        """Creates a strategy for timestamps that never decrease within a split."""
         return WatermarkStrategy(0)
 
     @staticmethod
     def for_bounded_out_of_orderness(max_out_of_orderness: Duration) -> WatermarkStrategy:
-        """After a record of time t, none older than t less this bound will come."""
+        """Creates a strategy for records that are late by at most this duration."""
         bound_ms = to_millis(max_out_of_orderness)
         if bound_ms < 0:
             raise InvalidJob(f"the bound of out-of-orderness must not be negative: {bound_ms} ms")
@@ -112,13 +111,13 @@ class WatermarkStrategy:
 
     @staticmethod
     def no_watermarks() -> WatermarkStrategy:
-        """For programs in processing time."""
+        """Creates a strategy without watermarks, for programs in processing time."""
         return WatermarkStrategy(None)
 
     @staticmethod
     def for_generator(generator_supplier: Callable[[], WatermarkGenerator]) -> WatermarkStrategy:
-        """Watermarks of a generator of one's own, as in Flink's Java API. ``generator_supplier`` is called in the subtask,
-        once for each split; a class without parameters does."""
+        """Creates a strategy with a user-defined generator, as in Flink's Java API. ``generator_supplier``: called in the subtask, once for each split;
+        may be a class without parameters."""
         if isinstance(generator_supplier, WatermarkGenerator) or not callable(generator_supplier):
             raise InvalidJob(
                 f"for_generator needs something to call that makes a WatermarkGenerator (such as its class), not "
@@ -129,7 +128,7 @@ class WatermarkStrategy:
     def with_timestamp_assigner(
         self, timestamp_assigner: TimestampAssigner | Callable[[Record, int], int]
     ) -> WatermarkStrategy:
-        """Timestamps by a ``TimestampAssigner`` (or, more than PyFlink, by a function ``value, old -> ms``)."""
+        """Sets the assigner of timestamps: a ``TimestampAssigner`` or, beyond PyFlink, a function ``value, old -> ms``."""
         if not isinstance(timestamp_assigner, TimestampAssigner):
             if not callable(timestamp_assigner):
                 raise InvalidJob(f"not a TimestampAssigner: {timestamp_assigner!r}")
@@ -137,12 +136,11 @@ class WatermarkStrategy:
         return replace(self, timestamp_assigner=timestamp_assigner, timestamp_column=None)
 
     def with_timestamp_column(self, column: str) -> WatermarkStrategy:
-        """Ours: timestamps from a column, without leaving Arrow."""
+        """Sets the column with the timestamps, which are read without leaving Arrow. This method is tidegate's own."""
         return replace(self, timestamp_column=column, timestamp_assigner=None)
 
     def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:
-        """Lets an input that delivers nothing for this long hold no watermark back. Raises ``InvalidJob`` unless the
-        time is positive."""
+        """Marks an input without records for this long as idle, so that it holds back no watermark. Raises ``InvalidJob`` unless the time is positive."""
         timeout_ms = to_millis(idle_timeout)
         if timeout_ms <= 0:
             raise InvalidJob(f"the idle timeout must be positive: {timeout_ms} ms")
@@ -151,10 +149,9 @@ class WatermarkStrategy:
     def with_watermark_alignment(
         self, watermark_group: str, max_allowed_watermark_drift: Duration, update_interval: Duration | None = None
     ) -> WatermarkStrategy:
-        """Lets a source of this strategy pause while its watermark is further ahead of the slowest source of the
-        group (of any source of the job that names the same group, in any subtask) than the drift. ``update_interval``:
-        how often sources tell each other, 1 s by default. For ``from_source``; behind a source there is nothing to
-        pause."""
+        """Pauses a source of this strategy while its watermark is ahead of the slowest source of the group (any source of the job with the same group,
+        in any subtask) by more than the drift. ``update_interval``: how often sources exchange watermarks, 1 s by default. Only for ``from_source``:
+        after a source there is nothing to pause."""
         drift_ms, update_ms = to_millis(max_allowed_watermark_drift), 1000
         if update_interval is not None:
             update_ms = to_millis(update_interval)
@@ -177,12 +174,12 @@ class FunctionTimestampAssigner(TimestampAssigner):
 
 
 def makes_watermarks(strategy: WatermarkStrategy | None) -> bool:
-    """Tells whether a strategy makes any watermark but the last."""
+    """Tells whether a strategy generates watermarks before the end of the input."""
     return strategy is not None and (strategy.max_out_of_orderness_ms is not None or strategy.generator is not None)
 
 
 def check_timestamp_type(name: str, kind: pa.DataType) -> None:
-    """Raises ``SchemaMismatch`` when a column of this type cannot be event time."""
+    """Checks that a column of this type can be event time. Raises ``SchemaMismatch``."""
     if not (pa.types.is_integer(kind) or pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
         raise SchemaMismatch(
             f"timestamp column {name!r} is of type {kind}: event time needs an integer column (ms since the epoch), "
@@ -191,8 +188,8 @@ def check_timestamp_type(name: str, kind: pa.DataType) -> None:
 
 
 def event_times(column: pa.Array, name: str = "timestamp") -> pa.Array:
-    """Returns a column as event time: int64, ms since the epoch. Units are converted, rounding down; integers are ms
-    already. A timestamp without a zone is taken as UTC. Raises ``SchemaMismatch`` for other types."""
+    """Converts a column to event time: int64, ms since the epoch. Timestamps are rounded down; integers are ms already. A timestamp without a zone is
+    in UTC. Raises ``SchemaMismatch`` for other types."""
     if column.type == pa.int64():  # most are; a small batch has little other work
         return column
     check_timestamp_type(name, column.type)

@@ -13,11 +13,11 @@ __all__ = ["Counter", "Distribution", "Meter", "Metric", "MetricGroup"]
 
 
 class Metric(ABC):  # noqa: B024  (a common name)
-    """Base of all metrics."""
+    """A metric of a function: the base of all metrics."""
 
 
 class Counter(Metric, ABC):
-    """A number that goes up and down."""
+    """A metric that counts up and down."""
 
     @abstractmethod
     def inc(self, n: int = 1) -> None:
@@ -33,11 +33,11 @@ class Counter(Metric, ABC):
 
 
 class Meter(Metric, ABC):
-    """How often something happens, by second."""
+    """A metric with the rate of an event, per second."""
 
     @abstractmethod
     def mark_event(self, value: int = 1) -> None:
-        """It happened so many times."""
+        """Counts ``value`` events."""
 
     @abstractmethod
     def get_count(self) -> int:
@@ -45,7 +45,7 @@ class Meter(Metric, ABC):
 
 
 class Distribution(Metric, ABC):
-    """Count, sum, extremes and mean of values."""
+    """A metric with count, sum, minimum, maximum and mean of values."""
 
     @abstractmethod
     def update(self, value: float) -> None:
@@ -53,11 +53,11 @@ class Distribution(Metric, ABC):
 
 
 class MetricGroup(ABC):
-    """Where a function registers metrics. A name that is registered twice is one metric."""
+    """Registers the metrics of a function. A name that is registered twice is one metric."""
 
     @abstractmethod
     def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
-        """A group inside this one; with ``extra`` two, one inside the other, as a key and its value."""
+        """Returns a group inside this one; with ``extra`` two nested groups, for a key and its value."""
 
     @abstractmethod
     def counter(self, name: str) -> Counter:
@@ -65,12 +65,12 @@ class MetricGroup(ABC):
 
     @abstractmethod
     def gauge(self, name: str, obj: Callable[[], float]) -> None:
-        """Registers a gauge. ``obj`` is called whenever metrics are reported, between two steps of the subtask; one
-        that raises is left out."""
+        """Registers a gauge. ``obj``: returns its value; called between two steps of the subtask whenever metrics are reported. A gauge that raises is
+        left out."""
 
     @abstractmethod
     def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
-        """The rate is the mean over the last ``time_span_in_seconds``."""
+        """Registers a meter, whose rate is the mean over the last ``time_span_in_seconds``."""
 
     @abstractmethod
     def distribution(self, name: str) -> Distribution:

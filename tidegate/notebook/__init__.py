@@ -1,4 +1,4 @@
-"""What streams, jobs and errors look like in a notebook: HTML and SVG as texts, and the displays that show them.
+"""Displays streams, jobs and errors in notebooks: as HTML and SVG texts, and live displays.
 
 Nothing of IPython is imported unless the process is a kernel.
 """

@@ -1,4 +1,4 @@
-"""Displays of a notebook: output of a cell that is replaced as what it shows changes."""
+"""Displays in a notebook that replace the output of a cell when their content changes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 LEAST_PAUSE_S = 0.5
-"""Between two updates of a display: a browser that shows ten of them stays idle. Chosen, not measured."""
+"""The least delay between two updates of a display, in seconds. Chosen, not measured: a browser with ten displays stays idle."""
 
 
 class Handle(Protocol):
@@ -20,7 +20,7 @@ class Handle(Protocol):
 
 
 def kernel_shell() -> Any | None:
-    """Returns the IPython shell of this process; ``None`` where it is no kernel of a notebook."""
+    """Returns the IPython shell of this process; ``None`` where it is not the kernel of a notebook."""
     module = sys.modules.get("IPython")
     if module is None:
         return None
@@ -29,7 +29,7 @@ def kernel_shell() -> Any | None:
 
 
 def show_html(html: str, text: str) -> Handle:
-    """Shows HTML below the cell that runs, or ``text`` in a frontend without HTML, and returns the display."""
+    """Displays HTML below the current cell, or ``text`` in a frontend without HTML, and returns the display."""
     display: Callable[..., Handle] = importlib.import_module("IPython.display").display
     return display(_bundle(html, text), raw=True, display_id=True)
 
@@ -39,7 +39,7 @@ def _bundle(html: str, text: str) -> dict[str, str]:
 
 
 class LiveDisplay:
-    """Output of a cell that is replaced, at most once in ``LEAST_PAUSE_S``. ``clock``: seconds, monotonic."""
+    """The output of a cell that is replaced at most once in ``LEAST_PAUSE_S``. ``clock``: seconds, monotonic."""
 
     def __init__(
         self, show: Callable[[str, str], Handle] = show_html, clock: Callable[[], float] = time.monotonic
@@ -51,11 +51,11 @@ class LiveDisplay:
         self._shown_at = 0.0
 
     def is_due(self) -> bool:
-        """Returns whether an update would be shown now."""
+        """Tells whether an update would be displayed now."""
         return self._handle is None or self._clock() - self._shown_at >= LEAST_PAUSE_S
 
     def update(self, html: str, text: str, *, is_last: bool = False) -> None:
-        """Shows HTML in the place of what was there. What comes too soon is left out, unless it ``is_last``."""
+        """Replaces the displayed HTML. An early update is dropped, unless it ``is_last``."""
         found = (html, text)
         if found == self._shown or not (is_last or self.is_due()):
             return

@@ -1,4 +1,4 @@
-"""A graph of operators or vertices as SVG: layers from left to right, each node right of all that it reads."""
+"""Draws a graph of operators or vertices as SVG: layers from left to right, each node right of its inputs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ WIDTH, HEIGHT = 180, 54
 """The size of a node, in pixels."""
 _GAP_X, _GAP_Y, _MARGIN = 70, 18, 8
 _SIGNS = 25
-"""Characters of a title that fit into a node."""
+"""The most characters of a node's title."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnNode:
-    """``lines``: below the title. ``color``: of its border, in CSS."""
+    """A node of the drawing. ``lines``: below the title. ``color``: of its border, in CSS."""
 
     key: str
     title: str
@@ -26,7 +26,7 @@ class DrawnNode:
 
 @dataclass(frozen=True, slots=True)
 class DrawnEdge:
-    """Leads from the node ``source`` to the node ``target``. ``label`` stands above it."""
+    """An edge of the drawing, from the node ``source`` to the node ``target``. ``label``: above it."""
 
     source: str
     target: str
@@ -34,8 +34,8 @@ class DrawnEdge:
 
 
 def graph_svg(nodes: Sequence[DrawnNode], edges: Sequence[DrawnEdge]) -> str:
-    """Returns the drawing, which is scrolled where it is wider than the page. Edges of nodes that are not there are left
-    out; the nodes of a cycle stand where they fit."""
+    """Draws a graph as SVG, which is scrolled where it is wider than the page. Edges of missing nodes are left out; the nodes of a cycle are placed
+    where they fit."""
     places = _places([node.key for node in nodes], edges)
     width = max((x for x, _ in places.values()), default=0) + WIDTH + _MARGIN
     height = max((y for _, y in places.values()), default=0) + HEIGHT + _MARGIN
@@ -49,7 +49,7 @@ def graph_svg(nodes: Sequence[DrawnNode], edges: Sequence[DrawnEdge]) -> str:
 
 
 def _places(keys: Sequence[str], edges: Sequence[DrawnEdge]) -> dict[str, tuple[int, int]]:
-    """The upper left corner of each node."""
+    """Returns the upper left corner of each node."""
     known = set(keys)
     inputs: dict[str, list[str]] = defaultdict(list)
     for edge in edges:

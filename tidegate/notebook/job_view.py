@@ -1,4 +1,4 @@
-"""A job in a notebook: its state, rates, checkpoints and vertices as HTML, from what the JobManager says of it."""
+"""Renders a job for a notebook: its state, rates, checkpoints and vertices as HTML, from the status of the JobManager."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COLORS = {
 }  # fmt: skip
 _OTHER = "#8a8f98"
 _TASK_STATES = ("FAILED", "INITIALIZING", "DEPLOYING", "SCHEDULED", "RUNNING", "CANCELING", "CANCELED", "FINISHED")
-"""States of subtasks: the first that a subtask of a vertex is in gives the vertex its color, as on Flink's page."""
+"""States of subtasks: the first one that a subtask of a vertex has determines the vertex's color, as in Flink's web UI."""
 _PENDING = ".pendingRecords"
 
 
@@ -27,8 +27,8 @@ def job_html(
     page: str,
     now_ms: int,
 ) -> str:
-    """Returns the view. ``edges`` lead from vertex to vertex, by their ids; ``sources`` are ids of vertices; ``rate``: records that these read
-    in a second; ``page``: the address of the job's page, or empty."""
+    """Renders a job as HTML. ``edges``: from vertex to vertex, by their ids; ``sources``: ids of vertices; ``rate``: records that these read per
+    second; ``page``: the URL of the job's page, or empty."""
     color = _COLORS.get(status.state, _OTHER)
     end_ms = status.end_ms if status.HasField("end_ms") else now_ms
     link = f' <a href="{escape(page, quote=True)}" target="_blank" rel="noopener">page</a>' if page else ""
@@ -48,7 +48,7 @@ def job_html(
 
 
 def facts(status: pb.JobStatus, sources: frozenset[str], rate: float | None) -> list[str]:
-    """Returns what there is to say of a job in short texts: rate, records, records that wait, checkpoints, restarts, and what it waits for."""
+    """Returns short texts about a job: rate, records, pending records, checkpoints, restarts, and what it waits for."""
     subtasks = [subtask for vertex in status.vertices if vertex.vertex_id in sources for subtask in vertex.subtasks]
     found = [] if rate is None else [f"{rate:,.0f} records/s"]
     found.append(f"{_counted(sum(subtask.metrics.records_in for subtask in subtasks))} read")

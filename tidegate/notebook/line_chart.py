@@ -1,4 +1,4 @@
-"""Lines over a common x axis as SVG, for a plot that is drawn anew while a job runs."""
+"""Draws line charts as SVG, for a plot that is updated while a job runs."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from html import escape
 WIDTH, HEIGHT = 720, 280
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 150, 14, 34
 COLORS = ("#3b76c4", "#d9722e", "#3f9a5a", "#b8443f", "#7d5fb5", "#8a6a4b", "#c76aa9", "#6d7278", "#a5a13a", "#3aa6b0")
-"""Colors of the lines, in their order."""
+"""The colors of the lines, in their order."""
 MOST_SERIES = len(COLORS)
-"""Lines that are drawn; the legend says how many there are."""
+"""The most lines of a chart; the legend has the total."""
 
 Point = tuple[float, float]
 
 
 def line_chart(series: Mapping[str, Sequence[Point]], x_label: str, y_label: str, *, x_is_time: bool) -> str:
-    """Returns the drawing. ``series``: points in the order in which they are joined, by name. ``x_is_time``: x is in milliseconds since 1970."""
+    """Draws a chart as SVG. ``series``: points in the order in which they are joined, by name. ``x_is_time``: x is in milliseconds since 1970."""
     shown = dict(list(series.items())[:MOST_SERIES])
     points = [point for line in shown.values() for point in line]
     parts = [_frame(x_label, y_label)]

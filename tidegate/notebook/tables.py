@@ -1,4 +1,4 @@
-"""Rows as a table: HTML for a notebook, text for a terminal. Numbers stand at the right; long values are cut."""
+"""Renders rows as a table: HTML for a notebook, text for a terminal. Numbers are right-aligned; long values are cut."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import pyarrow as pa
 from tidegate.notebook.display import kernel_shell, show_html
 
 LONGEST_CELL = 200
-"""Characters of a value that are shown."""
+"""The most characters of a value in a table."""
 _BORDER = "1px solid rgba(128,128,128,.3)"
 _NULL = "null"
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Returns whether values of a type are whole, floating or decimal numbers."""
+    """Tells whether a type has whole, floating point or decimal numbers."""
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def show_table(table: pa.Table, note: str = "") -> None:
-    """Shows all rows of ``table`` below the cell of a notebook, or prints them, with ``note`` below."""
+    """Displays all rows of ``table`` below the cell of a notebook, or prints them, with ``note`` below."""
     text = text_table(table, note)
     if kernel_shell() is not None:
         show_html(html_table(table, note), text)
@@ -32,7 +32,7 @@ def show_table(table: pa.Table, note: str = "") -> None:
 
 
 def html_table(table: pa.Table, note: str = "") -> str:
-    """Returns all rows of ``table`` as HTML, with the types of its columns, and ``note`` below."""
+    """Renders all rows of ``table`` as HTML, with the types of its columns, and ``note`` below."""
     heads = "".join(
         f'<th style="text-align:{_side(field.type)};padding:4px 10px;border-bottom:{_BORDER};vertical-align:bottom">{escape(field.name)}'
         f'<div style="font-weight:normal;opacity:.65;font-size:11px">{escape(str(field.type))}</div></th>'
@@ -48,7 +48,7 @@ def html_table(table: pa.Table, note: str = "") -> str:
 
 
 def text_table(table: pa.Table, note: str = "") -> str:
-    """Returns all rows of ``table`` as lines of text, with ``note`` below."""
+    """Renders all rows of ``table`` as lines of text, with ``note`` below."""
     columns = [[_NULL if value is None else value for value in column] for column in _columns(table)]
     widths = [max([len(name), *map(len, column)]) for name, column in zip(table.column_names, columns, strict=True)]
     sides = [_side(field.type) for field in table.schema]

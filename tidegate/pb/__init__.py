@@ -1,1 +1,1 @@
-"""Generated from `proto/tidegate/pb/*.proto` by `proto/generate.py`. Never edited; CI proves that it is up to date."""
+"""Protobuf messages, generated from `proto/tidegate/pb/*.proto` by `proto/generate.py`. Never edited; CI checks that they are up to date."""

@@ -1,4 +1,4 @@
-"""Compiled plans of Flink's planner as values: nodes, types and expressions, decoded from JSON. Nothing here runs or plans anything.
+"""Compiled plans of Flink's planner as values: nodes, types and expressions, decoded from JSON. Plans are neither executed nor planned here.
 
 plan = decode_plan(json_text)
 print(draw(plan))

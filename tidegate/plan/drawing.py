@@ -1,4 +1,4 @@
-"""A plan as text, in the shape of Flink's EXPLAIN, with the id of each node behind it.
+"""Draws a plan as text like Flink's EXPLAIN, with the id of each node after it.
 
 Sink(table=[...], fields=[word, c])  #4
 +- GroupAggregate(groupBy=[word], select=[word, COUNT(*) AS c])  #3
@@ -13,8 +13,7 @@ from tidegate.plan.nodes import Node
 
 
 def draw(plan: ExecNodeGraph) -> str:
-    """One tree for each sink, from it to the sources. A node with several readers is drawn once; where it comes again, a line
-    refers to its id."""
+    """Draws a plan: one tree for each sink, from it to the sources. A node with several readers is drawn once; further occurrences refer to its id."""
     drawing = _Drawing(plan)
     return "\n\n".join("\n".join(drawing.tree(sink)) for sink in plan.sinks) + "\n"
 

@@ -6,8 +6,8 @@ from tidegate.model.errors import InvalidJob
 
 
 class MalformedPlan(InvalidJob):
-    """The bytes are not a plan that can be read. The message names the node and the field."""
+    """The error of bytes that are not a readable plan. The message names the node and the field."""
 
 
 class UnsupportedPlan(InvalidJob):
-    """A plan that can be read and not be run. The message names each node, with its id, and each function."""
+    """The error of a readable plan that cannot be run. The message names each unsupported node, with its id, and each function."""

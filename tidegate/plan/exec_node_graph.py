@@ -1,4 +1,4 @@
-"""A plan that Flink's planner compiled, decoded once: nodes, and the edges between them.
+"""Decodes and encodes a compiled plan of Flink's planner: its nodes and the edges between them.
 
 Nothing is dropped: a field that a node's version does not have is an error that names the node and the field, and
 ``encode_plan(decode_plan(text))`` is the same JSON.
@@ -19,11 +19,11 @@ from tidegate.plan.nodes import NODES, BatchExchange1, Node
 from tidegate.plan.specs import ExecEdge
 
 SUPPORTED_VERSIONS = ("2.3",)
-"""Versions of Flink: a plan is promised to mean the same in the minor version that compiled it."""
+"""The supported versions of Flink: a plan keeps its meaning only within the minor version that compiled it."""
 
 
 class ExecNodeGraph:
-    """``nodes`` in the order in which they were written, inputs first; streaming or batch."""
+    """A decoded plan, streaming or batch. ``nodes``: in the order of the JSON, inputs first."""
 
     def __init__(self, flink_version: str, nodes: tuple[Node, ...], edges: tuple[ExecEdge, ...]) -> None:
         self.flink_version = flink_version
@@ -40,7 +40,7 @@ class ExecNodeGraph:
         return self._by_id[id]
 
     def inputs(self, id: int) -> tuple[Node, ...]:
-        """In order."""
+        """Returns the inputs of a node in order."""
         return tuple(self._by_id[source] for source in self._inputs[id])
 
     def outputs(self, id: int) -> tuple[Node, ...]:
@@ -48,7 +48,7 @@ class ExecNodeGraph:
 
     @property
     def sinks(self) -> tuple[Node, ...]:
-        """Nodes that nothing reads from."""
+        """The nodes without a reader."""
         return tuple(node for node in self.nodes if not self._outputs[node.id])
 
     @property
@@ -66,8 +66,8 @@ class ExecNodeGraph:
 
 
 def decode_plan(text: bytes | str) -> ExecNodeGraph:
-    """From the JSON of ``COMPILE PLAN``. Raises ``MalformedPlan``, naming node and field, for what is no plan or one of another
-    version of Flink, for unknown kinds of nodes and unknown fields."""
+    """Decodes the JSON of ``COMPILE PLAN``. Raises ``MalformedPlan``, naming node and field, for an invalid plan or one of another version of Flink,
+    for unknown kinds of nodes and unknown fields."""
     try:
         written = msgspec.json.decode(text, type=_Written)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -84,7 +84,7 @@ def decode_plan(text: bytes | str) -> ExecNodeGraph:
 
 
 def encode_plan(plan: ExecNodeGraph) -> bytes:
-    """The JSON that it was decoded from, without blanks."""
+    """Encodes a plan as the JSON from which it was decoded, without blanks."""
     written = _Written(
         plan.flink_version,
         [msgspec.Raw(_ENCODER.encode(node)) for node in plan.nodes],
@@ -172,7 +172,7 @@ def _check_graph(nodes: tuple[Node, ...], edges: tuple[ExecEdge, ...]) -> None:
 
 
 def _inputs(nodes: tuple[Node, ...], edges: tuple[ExecEdge, ...]) -> dict[int, list[int]]:
-    """The sources of each node, in order.
+    """Returns the sources of each node in order.
 
     Two exchanges of one node that deal alike, and differ in their mode alone, as batch mode makes them where a node is read twice, are
     written with both edges at one of them and none at the other: each gets its own.

@@ -18,37 +18,37 @@ JsonValue: TypeAlias = bool | int | float | str | None
 
 
 class PlanPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"):
-    """What is in a plan. A field without a default is always there; one with a default is not written when it has that value."""
+    """A part of a plan. A field without a default is always written; one with a default is not written when it has that value."""
 
 
 class Bound(PlanPart, frozen=True):
-    """An end of a range: ``bound_type`` is OPEN or CLOSED, ``value`` is written as in a literal."""
+    """One end of a range: ``bound_type`` is OPEN or CLOSED, ``value`` is encoded like a literal."""
 
     value: JsonValue
     bound_type: str
 
     @property
     def is_open(self) -> bool:
-        """Whether the end itself is outside."""
+        """Whether the end itself is excluded."""
         return self.bound_type == "OPEN"
 
 
 class Range(PlanPart, frozen=True):
-    """Values between two ends; without one the range has no end there."""
+    """A range of values between two ends; without one it is unbounded there."""
 
     lower: Bound | None = None
     upper: Bound | None = None
 
     @property
     def is_point(self) -> bool:
-        """Whether there is one value in it."""
+        """Whether the range holds a single value."""
         ends = (self.lower, self.upper)
         return all(end is not None and not end.is_open for end in ends) and self.lower == self.upper
 
 
 class Sarg(PlanPart, frozen=True):
-    """The search argument of ``SEARCH``, which is how IN, BETWEEN and OR of comparisons arrive: ranges in order that do not
-    overlap, and what null is: ``TRUE``, ``FALSE`` or ``UNKNOWN``."""
+    """The search argument of ``SEARCH``, the form of IN, BETWEEN and OR of comparisons: ordered ranges that do not overlap, and the result for null:
+    ``TRUE``, ``FALSE`` or ``UNKNOWN``."""
 
     ranges: tuple[Range, ...]
     null_as: str | None = None
@@ -56,14 +56,14 @@ class Sarg(PlanPart, frozen=True):
 
 
 class RexInputRef(PlanPart, frozen=True, tag_field="kind", tag="INPUT_REF"):
-    """A field of the input."""
+    """A reference to a field of the input."""
 
     input_index: int
     type: LogicalType
 
 
 class RexLiteral(PlanPart, frozen=True, tag_field="kind", tag="LITERAL"):
-    """A constant: one of ``value`` and ``sarg``; ``symbol`` names the Java enumeration of a symbol such as a time unit."""
+    """A constant: one of ``value`` and ``sarg``; ``symbol``: the Java enumeration of a symbol such as a time unit."""
 
     type: LogicalType
     value: JsonValue | UnsetType = UNSET
@@ -72,7 +72,7 @@ class RexLiteral(PlanPart, frozen=True, tag_field="kind", tag="LITERAL"):
 
 
 class RexCall(PlanPart, frozen=True, tag_field="kind", tag="CALL"):
-    """A call of a function or operator. ``type`` is that of its result, ``None`` for those of patterns."""
+    """A call of a function or operator. ``type``: that of its result, ``None`` in patterns."""
 
     type: LogicalType | None = None
     operands: tuple[Rex, ...] = ()
@@ -85,31 +85,31 @@ class RexCall(PlanPart, frozen=True, tag_field="kind", tag="CALL"):
 
     @property
     def function(self) -> str:
-        """The name that tells functions apart."""
+        """The name that identifies the function."""
         return self.internal_name or self.system_name or self.catalog_name or self.class_ or self.sql_kind or "?"
 
     @property
     def is_built_in(self) -> bool:
-        """Whether it is a function of Flink's or of Calcite's."""
+        """Whether the function is built into Flink or Calcite."""
         return self.internal_name is not None or self.sql_kind is not None
 
 
 class RexFieldAccess(PlanPart, frozen=True, tag_field="kind", tag="FIELD_ACCESS"):
-    """The field ``name`` of a row, or of the row of the left side in a correlation."""
+    """An access to the field ``name`` of a row, or of the left row of a correlation."""
 
     name: str
     expr: Rex
 
 
 class RexCorrelVariable(PlanPart, frozen=True, tag_field="kind", tag="CORREL_VARIABLE"):
-    """The row of the left side of a correlation."""
+    """The left row of a correlation."""
 
     correl: str
     type: LogicalType
 
 
 class RexPatternInputRef(PlanPart, frozen=True, tag_field="kind", tag="PATTERN_INPUT_REF"):
-    """A field of the rows that the variable ``alpha`` of a pattern matched."""
+    """A reference to a field of the rows that the variable ``alpha`` of a pattern matched."""
 
     alpha: str
     input_index: int
@@ -117,7 +117,7 @@ class RexPatternInputRef(PlanPart, frozen=True, tag_field="kind", tag="PATTERN_I
 
 
 class RexTableArgCall(PlanPart, frozen=True, tag_field="kind", tag="TABLE_ARG_CALL"):
-    """A table that is an argument of a function."""
+    """A table as an argument of a function."""
 
     input_index: int
     type: LogicalType
@@ -132,19 +132,19 @@ Rex: TypeAlias = (
 
 
 class CurrentRow(PlanPart, frozen=True, tag_field="kind", tag="CURRENT_ROW"):
-    """The row itself, and with RANGE those of the same time."""
+    """The window bound CURRENT ROW: the row itself, and with RANGE those of the same time."""
 
 
 class UnboundedPreceding(PlanPart, frozen=True, tag_field="kind", tag="UNBOUNDED_PRECEDING"):
-    """All rows before."""
+    """The window bound UNBOUNDED PRECEDING: all rows before."""
 
 
 class UnboundedFollowing(PlanPart, frozen=True, tag_field="kind", tag="UNBOUNDED_FOLLOWING"):
-    """All rows after."""
+    """The window bound UNBOUNDED FOLLOWING: all rows after."""
 
 
 class BoundedWindow(PlanPart, frozen=True, tag_field="kind", tag="BOUNDED_WINDOW"):
-    """Rows, or a span of time, before or after; ``offset`` refers to a constant behind the fields of the input."""
+    """A window bound of a number of rows or a length of time; ``offset``: refers to a constant after the fields of the input."""
 
     offset: Rex
     is_preceding: bool = False
@@ -155,7 +155,7 @@ WindowBound: TypeAlias = CurrentRow | UnboundedPreceding | UnboundedFollowing | 
 
 
 class AggregateCall(PlanPart, frozen=True):
-    """A call of an aggregate function over fields of the input. ``filter_arg`` is the field of a FILTER, or -1."""
+    """A call of an aggregate function on fields of the input. ``filter_arg``: the field of a FILTER, or -1."""
 
     name: str | None
     arg_list: tuple[int, ...]
@@ -172,18 +172,18 @@ class AggregateCall(PlanPart, frozen=True):
 
     @property
     def function(self) -> str:
-        """The name that tells functions apart."""
+        """The name that identifies the function."""
         return self.internal_name or self.system_name or self.catalog_name or self.class_ or "?"
 
     @property
     def is_built_in(self) -> bool:
-        """Whether it is a function of Flink's."""
+        """Whether the function is built into Flink."""
         return self.internal_name is not None
 
 
 def python_value(value: JsonValue | UnsetType, type: LogicalType) -> bool | int | float | str | Decimal | None:
-    """The value of a literal or bound: numbers as ``int``, ``float`` or ``Decimal``, intervals as ``int`` in ms or months;
-    everything else as it is written: dates and times as texts, bytes in base 64."""
+    """Converts the value of a literal or bound: numbers to ``int``, ``float`` or ``Decimal``, intervals to ``int`` in ms or months; other values as in
+    the JSON: dates and times as texts, bytes in base 64."""
     if value is None or value is UNSET:
         return None
     match type.root:

@@ -1,4 +1,4 @@
-"""Flink's logical types, as a compiled plan writes them.
+"""Flink's logical types in compiled plans, decoded and encoded.
 
 A plan holds a type as text, ``DECIMAL(10, 2) NOT NULL``, where that says everything, and otherwise as an object with a ``type``:
 time attributes (``kind``: ``ROWTIME``, ``PROCTIME``), symbols, raw values, rows that contain one of these.
@@ -17,7 +17,7 @@ from tidegate.plan.errors import MalformedPlan
 
 
 class TypeRoot(Enum):
-    """Flink's ``LogicalTypeRoot``."""
+    """The roots of logical types (Flink: ``LogicalTypeRoot``)."""
 
     CHAR = "CHAR"
     VARCHAR = "VARCHAR"
@@ -60,7 +60,7 @@ class TimeKind(Enum):
 
 
 class Field:
-    """A field of a row: its name, its type and the comment that it was declared with, or ``None``."""
+    """A field of a row: its name, its type and its comment, or ``None``."""
 
     __slots__ = ("description", "name", "type")
 
@@ -83,7 +83,7 @@ class Field:
 
 
 class LogicalType:
-    """One type of Flink's. What a root does not have is ``None`` or empty:
+    """One logical type of Flink. Attributes that a root does not have are ``None`` or empty:
 
     - ``length``: of CHAR, VARCHAR, BINARY and VARBINARY;
     - ``precision``: of DECIMAL, and the fractional digits of TIME and the timestamps; ``scale``: of DECIMAL;
@@ -133,23 +133,23 @@ class LogicalType:
 
     @property
     def is_time_attribute(self) -> bool:
-        """Whether it is a row time or a processing time."""
+        """Whether the type is a row time or a processing time."""
         return self.kind is not TimeKind.REGULAR
 
     @property
     def field_names(self) -> tuple[str, ...]:
-        """Returns the names of the fields of ROW."""
+        """The names of the fields of ROW."""
         return tuple(field.name for field in self.fields)
 
     @property
     def element(self) -> LogicalType:
-        """Returns the type of the elements of ARRAY and MULTISET."""
+        """The type of the elements of ARRAY and MULTISET."""
         (element,) = self.children
         return element
 
     @property
     def class_name(self) -> str:
-        """Returns the class of Java whose values RAW and STRUCTURED have; empty for other roots, and where none is named."""
+        """The Java class of the values of RAW and STRUCTURED; empty for other roots, and where none is named."""
         if self.extra.startswith("{"):
             said = json.loads(self.extra)
             return str(said.get("class") or said.get("implementationClass") or "")
@@ -158,7 +158,7 @@ class LogicalType:
 
     @property
     def attributes(self) -> tuple[Field, ...]:
-        """Returns the fields of STRUCTURED. Raises ``MalformedPlan`` where they cannot be read."""
+        """The fields of STRUCTURED. Raises ``MalformedPlan`` where they cannot be read."""
         if self.root is not TypeRoot.STRUCTURED:
             return ()
         if self.extra.startswith("{"):
@@ -169,7 +169,7 @@ class LogicalType:
         return _Parser(self.extra).attributes()
 
     def with_nullable(self, nullable: bool) -> LogicalType:
-        """Returns the same type that takes null, or does not."""
+        """Returns the same type with or without null."""
         values = {name: getattr(self, name) for name in self.__slots__ if name not in ("root", "nullable")}
         return LogicalType(self.root, nullable, **values)
 
@@ -183,7 +183,7 @@ class LogicalType:
         return hash(self._key())
 
     def __str__(self) -> str:
-        """Flink's serializable text; a time attribute has its kind behind it, in stars, as in Flink's summaries."""
+        """Returns Flink's serializable text; a time attribute is followed by its kind between asterisks, as in Flink's summaries."""
         return _text(self) + (f" *{self.kind.value}*" if self.is_time_attribute else "")
 
     def __repr__(self) -> str:
@@ -191,7 +191,7 @@ class LogicalType:
 
 
 def parse_type(text: str) -> LogicalType:
-    """The type that a text such as ``ROW<`a` INT, `b` DECIMAL(10, 2) NOT NULL>`` means. Raises ``MalformedPlan``."""
+    """Parses the text of a type such as ``ROW<`a` INT, `b` DECIMAL(10, 2) NOT NULL>``. Raises ``MalformedPlan``."""
     parser = _Parser(text)
     found = parser.type()
     parser.end()
@@ -199,7 +199,7 @@ def parse_type(text: str) -> LogicalType:
 
 
 def decode_type(value: object) -> LogicalType:
-    """From what stands in the JSON of a plan: text or an object. Raises ``MalformedPlan``."""
+    """Decodes a type in the JSON of a plan, a text or an object. Raises ``MalformedPlan``."""
     if isinstance(value, str):
         return parse_type(value)
     if not isinstance(value, Mapping):
@@ -231,7 +231,7 @@ def decode_type(value: object) -> LogicalType:
 
 
 def encode_type(type: LogicalType) -> object:
-    """As ``decode_type`` reads it: text where that says everything."""
+    """Encodes a type for ``decode_type``: as text where that is complete, else as an object."""
     if type.root in _WITH_EXTRA and not type.extra.startswith("{"):
         return _text(type)
     if not _needs_object(type):
@@ -269,7 +269,7 @@ _ROOTS = {
     "STRUCTURED": TypeRoot.STRUCTURED,
 }
 _MAXIMAL_LENGTH = 2147483647
-"""Java's largest int: Flink's length of STRING and BYTES."""
+"""The length of STRING and BYTES in Flink: Java's greatest int."""
 
 
 def _decode_field(value: Mapping[str, object]) -> Field:
@@ -288,7 +288,8 @@ def _encode_field(field: Field) -> dict[str, object]:
 
 
 def _needs_object(type: LogicalType) -> bool:
-    """Flink: ``LogicalTypeJsonSerializer.CompactSerializationChecker``; a text cannot say a length of 0."""
+    """Tells whether a type must be encoded as an object (Flink: ``LogicalTypeJsonSerializer.CompactSerializationChecker``); a text cannot have a length
+    of 0."""
     if type.root in (TypeRoot.SYMBOL, TypeRoot.DESCRIPTOR, *_WITH_EXTRA) or type.is_time_attribute or type.length == 0:
         return type.root not in _WITH_EXTRA or type.extra.startswith("{")
     return any(_needs_object(part) for part in _parts(type))
@@ -341,7 +342,7 @@ _TOKEN = re.compile(r"\s*(?:`((?:[^`]|``)*)`|'((?:[^']|'')*)'|(\d+)|([A-Za-z_]+)
 
 
 class _Parser:
-    """Recursive descent over the tokens of one text."""
+    """Parses the text of a type by recursive descent."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -424,7 +425,7 @@ class _Parser:
         return () if self._takes(">") else self._more_fields()
 
     def attributes(self) -> tuple[Field, ...]:
-        """Those of STRUCTURED, behind the name of its class."""
+        """Parses the attributes of STRUCTURED, after the name of its class."""
         self._word()
         self._expect("<")
         self._next()
@@ -458,7 +459,7 @@ class _Parser:
         return found
 
     def _skip(self) -> None:
-        """To the end of the brackets that open here."""
+        """Skips to the end of the brackets that open here."""
         depth = 0
         while True:
             token = self._next()

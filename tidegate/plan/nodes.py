@@ -1,4 +1,4 @@
-"""The nodes of a compiled plan: one class for each of Flink 2.3's exec nodes, with its version, and its fields.
+"""The nodes of a compiled plan: one class for each version of Flink 2.3's exec nodes, with its fields.
 
 Left out, and refused by name: delta joins, model and vector functions, process table functions, and sources and sinks of the
 interfaces that Flink has deprecated. Sources and sinks in version 1 are of plans that older versions of Flink compiled.
@@ -40,13 +40,13 @@ from tidegate.plan.specs import (
 )
 
 STATE_TTL_KEY: Final = "table.exec.state.ttl"
-"""The option of nodes without states of their own in the plan (Flink: ``ExecNodeConfig.getStateRetentionTime``)."""
+"""The option with the TTL of nodes without states of their own in the plan (Flink: ``ExecNodeConfig.getStateRetentionTime``)."""
 INTERVAL_JOIN_CLEANUP_KEY: Final = "table.exec.interval-join.min-cleanup-interval"
-"""The option of interval joins, which no plan has."""
+"""The option of interval joins that plans do not contain."""
 
 
 class Node(PlanPart, frozen=True, kw_only=True, tag_field="type"):
-    """``id`` is unique in the plan; ``configuration`` holds the options that the node was planned with; ``output_type`` is a row."""
+    """A node of a plan. ``id``: unique in the plan; ``configuration``: the options with which the node was planned; ``output_type``: a row."""
 
     id: int
     output_type: LogicalType
@@ -56,7 +56,7 @@ class Node(PlanPart, frozen=True, kw_only=True, tag_field="type"):
 
     @property
     def kind(self) -> str:
-        """With its version: ``stream-exec-calc_1``."""
+        """The kind of the node with its version: ``stream-exec-calc_1``."""
         tag = type(self).__struct_config__.tag
         assert isinstance(tag, str)
         return tag
@@ -66,7 +66,7 @@ class Node(PlanPart, frozen=True, kw_only=True, tag_field="type"):
 
 
 class _Calc(Node, frozen=True, kw_only=True):
-    """``condition`` keeps the rows for which it is true, ``projection`` computes the columns of what is kept."""
+    """Filters rows by ``condition`` and computes the columns of ``projection``."""
 
     projection: tuple[Rex, ...]
     condition: Rex | None
@@ -77,20 +77,20 @@ class _PythonCalc(Node, frozen=True, kw_only=True):
 
 
 class _Correlate(Node, frozen=True, kw_only=True):
-    """Each row joined with what a table function returns for it; ``join_type``: INNER or LEFT."""
+    """Joins each row with the results of a table function for it; ``join_type``: INNER or LEFT."""
 
     join_type: str
     function_call: Rex
 
 
 class _ConditionalCorrelate(_Correlate, frozen=True, kw_only=True):
-    """``condition`` is of what the function returned."""
+    """A correlation whose ``condition`` applies to the function's results."""
 
     condition: Rex | None
 
 
 class _Expand(Node, frozen=True, kw_only=True):
-    """Each row once for each list of ``projects``: grouping sets and distinct aggregates."""
+    """Emits each row once for each list of ``projects``: for grouping sets and distinct aggregates."""
 
     projects: tuple[tuple[Rex, ...], ...]
 
@@ -123,51 +123,51 @@ class TableSourceScan2(_Scan, frozen=True, kw_only=True, tag="stream-exec-table-
 
 
 class Calc1(_Calc, frozen=True, kw_only=True, tag="stream-exec-calc_1"):
-    """Filter and projection."""
+    """Filters and projects rows."""
 
 
 class AsyncCalc1(_PythonCalc, frozen=True, kw_only=True, tag="stream-exec-async-calc_1"):
-    """Projection with asynchronous functions."""
+    """Projects rows with asynchronous functions."""
 
 
 class PythonCalc1(_PythonCalc, frozen=True, kw_only=True, tag="stream-exec-python-calc_1"):
-    """Projection with Python functions."""
+    """Projects rows with Python functions."""
 
 
 class PythonAsyncCalc1(_PythonCalc, frozen=True, kw_only=True, tag="stream-exec-python-async-calc_1"):
-    """Projection with asynchronous Python functions."""
+    """Projects rows with asynchronous Python functions."""
 
 
 class Correlate1(_ConditionalCorrelate, frozen=True, kw_only=True, tag="stream-exec-correlate_1"):
-    """A table function for each row."""
+    """Calls a table function for each row."""
 
 
 class AsyncCorrelate1(_Correlate, frozen=True, kw_only=True, tag="stream-exec-async-correlate_1"):
-    """An asynchronous table function for each row."""
+    """Calls an asynchronous table function for each row."""
 
 
 class PythonCorrelate1(_Correlate, frozen=True, kw_only=True, tag="stream-exec-python-correlate_1"):
-    """A Python table function for each row."""
+    """Calls a Python table function for each row."""
 
 
 class Expand1(_Expand, frozen=True, kw_only=True, tag="stream-exec-expand_1"):
-    """Grouping sets."""
+    """Expands rows for grouping sets."""
 
 
 class Values1(_Values, frozen=True, kw_only=True, tag="stream-exec-values_1"):
-    """Constant rows."""
+    """Emits constant rows."""
 
 
 class Exchange1(Node, frozen=True, kw_only=True, tag="stream-exec-exchange_1"):
-    """Deals rows as its ``input_properties`` ask."""
+    """Distributes rows as its ``input_properties`` require."""
 
 
 class Union1(Node, frozen=True, kw_only=True, tag="stream-exec-union_1"):
-    """UNION ALL."""
+    """Merges inputs (UNION ALL)."""
 
 
 class WatermarkAssigner1(Node, frozen=True, kw_only=True, tag="stream-exec-watermark-assigner_1"):
-    """``watermark_expr`` is in ms of event time; ``rowtime_field_index`` is the field with the time."""
+    """Emits watermarks. ``watermark_expr``: in ms of event time; ``rowtime_field_index``: the field with the time."""
 
     watermark_expr: Rex
     rowtime_field_index: int
@@ -180,11 +180,11 @@ class MiniBatchAssigner1(Node, frozen=True, kw_only=True, tag="stream-exec-mini-
 
 
 class DropUpdateBefore1(Node, frozen=True, kw_only=True, tag="stream-exec-drop-update-before_1"):
-    """Drops -U rows."""
+    """Drops UPDATE_BEFORE rows."""
 
 
 class ChangelogNormalize1(Node, frozen=True, kw_only=True, tag="stream-exec-changelog-normalize_1"):
-    """Makes a changelog with earlier values of one by ``unique_keys``."""
+    """Adds the earlier values to a changelog with ``unique_keys``."""
 
     unique_keys: tuple[int, ...]
     generate_update_before: bool
@@ -193,7 +193,7 @@ class ChangelogNormalize1(Node, frozen=True, kw_only=True, tag="stream-exec-chan
 
 
 class Deduplicate1(Node, frozen=True, kw_only=True, tag="stream-exec-deduplicate_1"):
-    """First or last row by key and time."""
+    """Keeps the first or last row of each key by time."""
 
     unique_keys: tuple[int, ...]
     is_rowtime: bool
@@ -215,7 +215,7 @@ class GroupAggregate1(Node, frozen=True, kw_only=True, tag="stream-exec-group-ag
 
 
 class LocalGroupAggregate1(Node, frozen=True, kw_only=True, tag="stream-exec-local-group-aggregate_1"):
-    """First of two phases."""
+    """Aggregates locally, as the first of two phases."""
 
     grouping: tuple[int, ...]
     agg_calls: tuple[AggregateCall, ...]
@@ -224,7 +224,7 @@ class LocalGroupAggregate1(Node, frozen=True, kw_only=True, tag="stream-exec-loc
 
 
 class GlobalGroupAggregate1(Node, frozen=True, kw_only=True, tag="stream-exec-global-group-aggregate_1"):
-    """Second of two phases."""
+    """Aggregates globally, as the second of two phases."""
 
     grouping: tuple[int, ...]
     agg_calls: tuple[AggregateCall, ...]
@@ -237,7 +237,7 @@ class GlobalGroupAggregate1(Node, frozen=True, kw_only=True, tag="stream-exec-gl
 
 
 class IncrementalGroupAggregate1(Node, frozen=True, kw_only=True, tag="stream-exec-incremental-group-aggregate_1"):
-    """The final aggregate of a distinct one and the first phase of the next, in one."""
+    """Combines the final phase of a distinct aggregate with the first phase of the next one."""
 
     partial_agg_grouping: tuple[int, ...]
     final_agg_grouping: tuple[int, ...]
@@ -249,7 +249,7 @@ class IncrementalGroupAggregate1(Node, frozen=True, kw_only=True, tag="stream-ex
 
 
 class PythonGroupAggregate1(Node, frozen=True, kw_only=True, tag="stream-exec-python-group-aggregate_1"):
-    """Python aggregates by ``grouping``."""
+    """Aggregates with Python functions by ``grouping``."""
 
     grouping: tuple[int, ...]
     agg_calls: tuple[AggregateCall, ...]
@@ -259,7 +259,7 @@ class PythonGroupAggregate1(Node, frozen=True, kw_only=True, tag="stream-exec-py
 
 
 class GroupWindowAggregate1(Node, frozen=True, kw_only=True, tag="stream-exec-group-window-aggregate_1"):
-    """A window in GROUP BY."""
+    """Aggregates by a window of GROUP BY."""
 
     grouping: tuple[int, ...]
     agg_calls: tuple[AggregateCall, ...]
@@ -269,7 +269,7 @@ class GroupWindowAggregate1(Node, frozen=True, kw_only=True, tag="stream-exec-gr
 
 
 class PythonGroupWindowAggregate1(Node, frozen=True, kw_only=True, tag="stream-exec-python-group-window-aggregate_1"):
-    """A window in GROUP BY, with Python aggregates."""
+    """Aggregates with Python functions by a window of GROUP BY."""
 
     grouping: tuple[int, ...]
     agg_calls: tuple[AggregateCall, ...]
@@ -290,7 +290,7 @@ class WindowAggregate1(Node, frozen=True, kw_only=True, tag="stream-exec-window-
 
 
 class LocalWindowAggregate1(Node, frozen=True, kw_only=True, tag="stream-exec-local-window-aggregate_1"):
-    """First of two phases: slices."""
+    """Aggregates by slices, as the first of two phases."""
 
     grouping: tuple[int, ...]
     agg_calls: tuple[AggregateCall, ...]
@@ -299,7 +299,7 @@ class LocalWindowAggregate1(Node, frozen=True, kw_only=True, tag="stream-exec-lo
 
 
 class GlobalWindowAggregate1(Node, frozen=True, kw_only=True, tag="stream-exec-global-window-aggregate_1"):
-    """Second of two phases: slices to windows."""
+    """Aggregates slices to windows, as the second of two phases."""
 
     grouping: tuple[int, ...]
     agg_calls: tuple[AggregateCall, ...]
@@ -310,11 +310,11 @@ class GlobalWindowAggregate1(Node, frozen=True, kw_only=True, tag="stream-exec-g
 
 
 class WindowTableFunction1(_WindowTableFunction, frozen=True, kw_only=True, tag="stream-exec-window-table-function_1"):
-    """Rows with their windows."""
+    """Assigns windows to rows."""
 
 
 class WindowJoin1(Node, frozen=True, kw_only=True, tag="stream-exec-window-join_1"):
-    """A join of rows of the same window."""
+    """Joins rows of the same window."""
 
     join_spec: JoinSpec
     left_windowing: Windowing
@@ -322,7 +322,7 @@ class WindowJoin1(Node, frozen=True, kw_only=True, tag="stream-exec-window-join_
 
 
 class WindowRank1(Node, frozen=True, kw_only=True, tag="stream-exec-window-rank_1"):
-    """Top-N of each window."""
+    """Keeps the top N rows of each window."""
 
     rank_type: str
     partition_spec: PartitionSpec
@@ -333,7 +333,7 @@ class WindowRank1(Node, frozen=True, kw_only=True, tag="stream-exec-window-rank_
 
 
 class WindowDeduplicate1(Node, frozen=True, kw_only=True, tag="stream-exec-window-deduplicate_1"):
-    """First or last row of each window."""
+    """Keeps the first or last row of each window."""
 
     partition_keys: tuple[int, ...]
     order_key: int
@@ -342,17 +342,17 @@ class WindowDeduplicate1(Node, frozen=True, kw_only=True, tag="stream-exec-windo
 
 
 class OverAggregate1(_Over, frozen=True, kw_only=True, tag="stream-exec-over-aggregate_1"):
-    """Aggregates OVER a window of rows; ``unbounded_over_version`` tells the layouts of its state apart."""
+    """Aggregates OVER a window of rows; ``unbounded_over_version``: the layout of its state."""
 
     unbounded_over_version: int | None = None
 
 
 class PythonOverAggregate1(_Over, frozen=True, kw_only=True, tag="stream-exec-python-over-aggregate_1"):
-    """Python aggregates OVER a window of rows."""
+    """Aggregates OVER a window of rows with Python functions."""
 
 
 class Rank1(Node, frozen=True, kw_only=True, tag="stream-exec-rank_1"):
-    """Top-N."""
+    """Keeps the top N rows."""
 
     rank_type: str
     partition: PartitionSpec
@@ -365,7 +365,7 @@ class Rank1(Node, frozen=True, kw_only=True, tag="stream-exec-rank_1"):
 
 
 class Limit1(Node, frozen=True, kw_only=True, tag="stream-exec-limit_1"):
-    """LIMIT."""
+    """Limits the number of rows (LIMIT)."""
 
     rank_type: str
     partition: PartitionSpec
@@ -378,7 +378,7 @@ class Limit1(Node, frozen=True, kw_only=True, tag="stream-exec-limit_1"):
 
 
 class SortLimit1(Node, frozen=True, kw_only=True, tag="stream-exec-sort-limit_1"):
-    """ORDER BY with LIMIT."""
+    """Sorts and limits rows (ORDER BY with LIMIT)."""
 
     rank_type: str
     partition: PartitionSpec
@@ -391,19 +391,19 @@ class SortLimit1(Node, frozen=True, kw_only=True, tag="stream-exec-sort-limit_1"
 
 
 class Sort1(Node, frozen=True, kw_only=True, tag="stream-exec-sort_1"):
-    """ORDER BY of bounded input."""
+    """Sorts bounded input (ORDER BY)."""
 
     order_by: SortSpec
 
 
 class TemporalSort1(Node, frozen=True, kw_only=True, tag="stream-exec-temporal-sort_1"):
-    """ORDER BY a time attribute."""
+    """Sorts rows by a time attribute (ORDER BY)."""
 
     order_by: SortSpec
 
 
 class Join1(Node, frozen=True, kw_only=True, tag="stream-exec-join_1"):
-    """A regular join of changelogs."""
+    """Joins changelogs (a regular join)."""
 
     join_spec: JoinSpec
     left_upsert_keys: tuple[tuple[int, ...], ...] = ()
@@ -426,13 +426,13 @@ class MultiJoin1(Node, frozen=True, kw_only=True, tag="stream-exec-multi-join_1"
 
 
 class IntervalJoin1(Node, frozen=True, kw_only=True, tag="stream-exec-interval-join_1"):
-    """A join of rows whose times are near."""
+    """Joins rows whose times are within an interval."""
 
     interval_join_spec: IntervalJoinSpec
 
 
 class TemporalJoin1(Node, frozen=True, kw_only=True, tag="stream-exec-temporal-join_1"):
-    """A join with the version of a table at the time of the row; an index of -1: processing time."""
+    """Joins rows with the version of a table at their time; an index of -1: processing time."""
 
     join_spec: JoinSpec
     is_temporal_function_join: bool
@@ -441,7 +441,7 @@ class TemporalJoin1(Node, frozen=True, kw_only=True, tag="stream-exec-temporal-j
 
 
 class LookupJoin1(Node, frozen=True, kw_only=True, tag="stream-exec-lookup-join_1"):
-    """A join with what a table has at present. ``lookup_keys``: by field of the table, as text."""
+    """Joins rows with the current rows of a table. ``lookup_keys``: by field of the table, as text."""
 
     join_type: str
     temporal_table: TemporalTableSource
@@ -462,11 +462,11 @@ class LookupJoin1(Node, frozen=True, kw_only=True, tag="stream-exec-lookup-join_
 
 
 class Match1(_Match, frozen=True, kw_only=True, tag="stream-exec-match_1"):
-    """MATCH_RECOGNIZE."""
+    """Matches patterns (MATCH_RECOGNIZE)."""
 
 
 class Sink2(Node, frozen=True, kw_only=True, tag="stream-exec-sink_2"):
-    """Writes to a table. ``input_changelog_mode``: the kinds of rows that come."""
+    """Writes to a table. ``input_changelog_mode``: the row kinds of its input."""
 
     dynamic_table_sink: TableSink
     input_changelog_mode: tuple[str, ...]
@@ -487,25 +487,25 @@ class BatchTableSourceScan1(_Scan, frozen=True, kw_only=True, tag="batch-exec-ta
 
 
 class BatchCalc1(_Calc, frozen=True, kw_only=True, tag="batch-exec-calc_1"):
-    """Filter and projection."""
+    """Filters and projects rows."""
 
 
 class BatchCorrelate1(_ConditionalCorrelate, frozen=True, kw_only=True, tag="batch-exec-correlate_1"):
-    """A table function for each row."""
+    """Calls a table function for each row."""
 
 
 class BatchExchange1(Node, frozen=True, kw_only=True, tag="batch-exec-exchange_1"):
-    """Deals rows as its ``input_properties`` ask."""
+    """Distributes rows as its ``input_properties`` require."""
 
     required_exchange_mode: str
 
 
 class BatchExpand1(_Expand, frozen=True, kw_only=True, tag="batch-exec-expand_1"):
-    """Grouping sets."""
+    """Expands rows for grouping sets."""
 
 
 class BatchHashAggregate1(Node, frozen=True, kw_only=True, tag="batch-exec-hash-aggregate_1"):
-    """Aggregates by ``grouping``; ``is_merge``: of what a first phase gave; ``is_final``: the last phase."""
+    """Aggregates by ``grouping`` with a hash table; ``is_merge``: its input are results of a first phase; ``is_final``: it is the last phase."""
 
     grouping: tuple[int, ...]
     aux_grouping: tuple[int, ...]
@@ -517,7 +517,7 @@ class BatchHashAggregate1(Node, frozen=True, kw_only=True, tag="batch-exec-hash-
 
 
 class BatchSortAggregate1(Node, frozen=True, kw_only=True, tag="batch-exec-sort-aggregate_1"):
-    """Aggregates of sorted input."""
+    """Aggregates sorted input."""
 
     grouping: tuple[int, ...]
     aux_grouping: tuple[int, ...]
@@ -528,7 +528,7 @@ class BatchSortAggregate1(Node, frozen=True, kw_only=True, tag="batch-exec-sort-
 
 
 class BatchHashJoin1(Node, frozen=True, kw_only=True, tag="batch-exec-join_1"):
-    """A hash join."""
+    """Joins with a hash table."""
 
     join_spec: JoinSpec
     estimated_left_avg_row_size: int
@@ -542,7 +542,7 @@ class BatchHashJoin1(Node, frozen=True, kw_only=True, tag="batch-exec-join_1"):
 
 
 class BatchNestedLoopJoin1(Node, frozen=True, kw_only=True, tag="batch-exec-nested-loop-join_1"):
-    """A join by any condition."""
+    """Joins by any condition with nested loops."""
 
     join_type: str
     condition: Rex
@@ -551,7 +551,7 @@ class BatchNestedLoopJoin1(Node, frozen=True, kw_only=True, tag="batch-exec-nest
 
 
 class BatchLimit1(Node, frozen=True, kw_only=True, tag="batch-exec-limit_1"):
-    """LIMIT; ``limit_end`` is not included."""
+    """Limits the number of rows (LIMIT); ``limit_end`` is exclusive."""
 
     limit_start: int
     limit_end: int
@@ -559,13 +559,13 @@ class BatchLimit1(Node, frozen=True, kw_only=True, tag="batch-exec-limit_1"):
 
 
 class BatchSort1(Node, frozen=True, kw_only=True, tag="batch-exec-sort_1"):
-    """ORDER BY."""
+    """Sorts rows (ORDER BY)."""
 
     sort_spec: SortSpec
 
 
 class BatchSortLimit1(Node, frozen=True, kw_only=True, tag="batch-exec-sort-limit_1"):
-    """ORDER BY with LIMIT."""
+    """Sorts and limits rows (ORDER BY with LIMIT)."""
 
     sort_spec: SortSpec
     limit_start: int
@@ -574,7 +574,7 @@ class BatchSortLimit1(Node, frozen=True, kw_only=True, tag="batch-exec-sort-limi
 
 
 class BatchRank1(Node, frozen=True, kw_only=True, tag="batch-exec-rank_1"):
-    """Top-N."""
+    """Keeps the top N rows."""
 
     partition_fields: tuple[int, ...]
     sort_fields: tuple[int, ...]
@@ -588,25 +588,25 @@ class BatchOverAggregate1(_Over, frozen=True, kw_only=True, tag="batch-exec-over
 
 
 class BatchMatch1(_Match, frozen=True, kw_only=True, tag="batch-exec-match_1"):
-    """MATCH_RECOGNIZE."""
+    """Matches patterns (MATCH_RECOGNIZE)."""
 
 
 class BatchUnion1(Node, frozen=True, kw_only=True, tag="batch-exec-union_1"):
-    """UNION ALL."""
+    """Merges inputs (UNION ALL)."""
 
 
 class BatchValues1(_Values, frozen=True, kw_only=True, tag="batch-exec-values_1"):
-    """Constant rows."""
+    """Emits constant rows."""
 
 
 class BatchWindowTableFunction1(
     _WindowTableFunction, frozen=True, kw_only=True, tag="batch-exec-window-table-function_1"
 ):
-    """Rows with their windows."""
+    """Assigns windows to rows."""
 
 
 class BatchLookupJoin1(Node, frozen=True, kw_only=True, tag="batch-exec-lookup-join_1"):
-    """A join with what a table has at present."""
+    """Joins rows with the current rows of a table."""
 
     join_type: str
     temporal_table: TemporalTableSource
@@ -633,4 +633,4 @@ def _leaves(root: type[Node]) -> Iterator[type[Node]]:
 
 
 NODES: dict[str, type[Node]] = {str(kind.__struct_config__.tag): kind for kind in _leaves(Node)}
-"""By kind and version, as in ``stream-exec-calc_1``."""
+"""The classes of nodes by kind and version, such as ``stream-exec-calc_1``."""

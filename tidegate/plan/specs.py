@@ -1,4 +1,4 @@
-"""What nodes are made of: tables, joins, sorts, ranks, windows, distributions. Each has the name and the fields of Flink's class.
+"""Parts of nodes: tables, joins, sorts, ranks, windows, distributions. Each has the name and the fields of Flink's class.
 
 Durations are written as Java's ``Duration``, ``PT1M30S``; ``duration_ms`` reads them.
 """
@@ -17,7 +17,7 @@ from tidegate.plan.logical_types import Field, LogicalType
 
 
 def duration_ms(text: str) -> int:
-    """``PT1H0.5S`` in milliseconds. Raises ``MalformedPlan``."""
+    """Parses a Java duration such as ``PT1H0.5S`` into milliseconds. Raises ``MalformedPlan``."""
     match = re.fullmatch(r"PT(?:(-?\d+)H)?(?:(-?\d+)M)?(?:(-?[\d.]+)S)?", text)
     if match is None:
         raise MalformedPlan(f"{text!r} is not a duration")
@@ -26,7 +26,7 @@ def duration_ms(text: str) -> int:
 
 
 class StateMetadata(PlanPart, frozen=True):
-    """A state of an operator; ``ttl`` is written as in Flink's options, ``0 ms``: kept for ever."""
+    """A state of an operator; ``ttl``: as in Flink's options, ``0 ms``: without expiry."""
 
     index: int
     ttl: str
@@ -53,7 +53,7 @@ class ResolvedExpression(PlanPart, frozen=True):
 
 
 class ResolvedColumn(PlanPart, frozen=True):
-    """A column: ``kind`` is PHYSICAL, COMPUTED (with ``expression``) or METADATA (with ``metadata_key`` where it is not the name)."""
+    """A column of a table: ``kind`` is PHYSICAL, COMPUTED (with ``expression``) or METADATA (with ``metadata_key`` where it differs from the name)."""
 
     name: str
     data_type: LogicalType | None = None
@@ -87,7 +87,7 @@ class ResolvedSchema(PlanPart, frozen=True):
 
 
 class TableDistribution(PlanPart, frozen=True):
-    """DISTRIBUTED BY."""
+    """The distribution of a table (DISTRIBUTED BY)."""
 
     kind: str
     bucket_keys: tuple[str, ...] = ()
@@ -95,7 +95,7 @@ class TableDistribution(PlanPart, frozen=True):
 
 
 class ResolvedCatalogTable(PlanPart, frozen=True):
-    """A table as its catalog has it. ``options`` are absent where a plan was compiled to hold the schema only."""
+    """A table as its catalog defines it. ``options``: absent in a plan that was compiled with the schema only."""
 
     schema: ResolvedSchema
     options: dict[str, str] | None = None
@@ -106,20 +106,20 @@ class ResolvedCatalogTable(PlanPart, frozen=True):
 
     @property
     def physical_fields(self) -> tuple[Field, ...]:
-        """The columns that are stored, with their types."""
+        """The physical columns with their types."""
         stored = [column for column in self.schema.columns if column.kind == "PHYSICAL"]
         return tuple(Field(column.name, column.data_type) for column in stored if column.data_type is not None)
 
 
 class ContextResolvedTable(PlanPart, frozen=True):
-    """``identifier``: catalog, database and name in back-quotes. Absent for anonymous tables."""
+    """A table with its ``identifier``: catalog, database and name in back-quotes; absent for anonymous tables."""
 
     identifier: str | None = None
     resolved_table: ResolvedCatalogTable | None = None
 
     @property
     def name(self) -> str:
-        """As in messages: ``default_catalog.default_database.orders``."""
+        """The name in messages: ``default_catalog.default_database.orders``."""
         return "*anonymous*" if self.identifier is None else self.identifier.replace("`", "")
 
 
@@ -186,7 +186,7 @@ SourceAbility: TypeAlias = (
 
 
 class TableSource(PlanPart, frozen=True):
-    """Flink: ``DynamicTableSourceSpec``. ``abilities`` stand in the order in which they apply."""
+    """A table source (Flink: ``DynamicTableSourceSpec``). ``abilities``: in the order in which they apply."""
 
     table: ContextResolvedTable
     abilities: tuple[SourceAbility, ...] = ()
@@ -201,7 +201,7 @@ class Partitioning(PlanPart, frozen=True, tag_field="type"):
 
 
 class Bucketing(PlanPart, frozen=True, tag_field="type"):
-    """Rows are dealt by the buckets of the table."""
+    """The sink ability to distribute rows by the buckets of the table."""
 
 
 class TargetColumnWriting(PlanPart, frozen=True, tag_field="type"):
@@ -217,7 +217,7 @@ SinkAbility: TypeAlias = Overwrite | Partitioning | Bucketing | TargetColumnWrit
 
 
 class TableSink(PlanPart, frozen=True):
-    """Flink: ``DynamicTableSinkSpec``. ``target_columns``: those that INSERT names."""
+    """A table sink (Flink: ``DynamicTableSinkSpec``). ``target_columns``: those that INSERT names."""
 
     table: ContextResolvedTable
     abilities: tuple[SinkAbility, ...] = ()
@@ -225,7 +225,7 @@ class TableSink(PlanPart, frozen=True):
 
     @property
     def commits_by_time(self) -> bool:
-        """Whether it has to know the event time: readers learn of a partition of a table of files when its time has come."""
+        """Whether the sink needs the event time: a partition of a file table is committed when its time has come."""
         resolved = self.table.resolved_table
         options = {} if resolved is None else resolved.options or {}
         by_time = options.get("sink.partition-commit.trigger", "").lower() == "partition-time"
@@ -243,7 +243,7 @@ class TemporalTableSource(PlanPart, frozen=True):
 
 
 class JoinSpec(PlanPart, frozen=True):
-    """``filter_nulls``: for each key, whether null equals nothing, as it does unless IS NOT DISTINCT FROM compares."""
+    """A join's keys and condition. ``filter_nulls``: for each key, whether null equals nothing; false for IS NOT DISTINCT FROM."""
 
     join_type: str
     left_keys: tuple[int, ...]
@@ -262,7 +262,7 @@ class AttributeRef(PlanPart, frozen=True):
 
 
 class IntervalBounds(PlanPart, frozen=True):
-    """Bounds of an interval join, in ms: right time + lower <= left time <= right time + upper."""
+    """The bounds of an interval join in ms: right time + lower <= left time <= right time + upper."""
 
     is_event_time: bool
     left_lower_bound: int
@@ -287,7 +287,7 @@ class SortSpec(PlanPart, frozen=True):
 
 
 class PartitionSpec(PlanPart, frozen=True):
-    """Fields of the key; none: all rows are of one."""
+    """The fields of a partition key; none: all rows are one partition."""
 
     fields: tuple[int, ...]
 
@@ -303,7 +303,7 @@ class OverGroup(PlanPart, frozen=True):
 
 
 class OverSpec(PlanPart, frozen=True):
-    """``constants`` stand behind the ``original_input_fields`` of the input, for bounds and arguments."""
+    """Aggregates over several windows. ``constants``: after the ``original_input_fields`` of the input, for bounds and arguments."""
 
     partition: PartitionSpec
     groups: tuple[OverGroup, ...]
@@ -312,7 +312,7 @@ class OverSpec(PlanPart, frozen=True):
 
 
 class MatchSpec(PlanPart, frozen=True):
-    """MATCH_RECOGNIZE."""
+    """The definition of MATCH_RECOGNIZE."""
 
     pattern: Rex
     pattern_definitions: dict[str, Rex]
@@ -326,7 +326,7 @@ class MatchSpec(PlanPart, frozen=True):
 
 
 class ConstantRange(PlanPart, frozen=True, tag_field="type", tag="Constant"):
-    """Ranks from ``start`` to ``end``, both included, from 1."""
+    """Ranks from ``start`` to ``end``, both inclusive, counted from 1."""
 
     start: int
     end: int
@@ -337,7 +337,7 @@ class ConstantRangeWithoutEnd(PlanPart, frozen=True, tag_field="type", tag="Cons
 
 
 class VariableRange(PlanPart, frozen=True, tag_field="type", tag="Variable"):
-    """Ranks up to what the field ``end_index`` holds."""
+    """Ranks up to the value of the field ``end_index``."""
 
     end_index: int
 
@@ -346,17 +346,17 @@ RankRange: TypeAlias = ConstantRange | ConstantRangeWithoutEnd | VariableRange
 
 
 class AppendFast(PlanPart, frozen=True, tag_field="type"):
-    """The input has inserts only."""
+    """The rank strategy for input with inserts only."""
 
 
 class UpdateFast(PlanPart, frozen=True, tag_field="type"):
-    """The input has a key, and updates raise no row's rank value in the wrong direction."""
+    """The rank strategy for input with a key whose updates never worsen the rank of a row."""
 
     primary_keys: tuple[int, ...]
 
 
 class Retract(PlanPart, frozen=True, tag_field="type"):
-    """The input has any changes."""
+    """The rank strategy for input with any changes."""
 
 
 class Undefined(PlanPart, frozen=True, tag_field="type"):
@@ -402,7 +402,7 @@ Window: TypeAlias = TumblingWindow | HoppingWindow | CumulativeWindow | SessionW
 
 
 class TimeAttributeWindowing(PlanPart, frozen=True, tag_field="strategy", tag="TimeAttribute"):
-    """Windows are made of the time in the field ``time_attribute_index``."""
+    """Windowing by the time in the field ``time_attribute_index``."""
 
     window: Window
     time_attribute_type: LogicalType
@@ -411,7 +411,7 @@ class TimeAttributeWindowing(PlanPart, frozen=True, tag_field="strategy", tag="T
 
 
 class WindowAttachedWindowing(PlanPart, frozen=True, tag_field="strategy", tag="WindowAttached"):
-    """Rows hold their window: its start and end are fields; -1: there is no such field."""
+    """Windowing by the window of each row, whose start and end are fields; -1: there is no such field."""
 
     window: Window
     time_attribute_type: LogicalType
@@ -421,7 +421,7 @@ class WindowAttachedWindowing(PlanPart, frozen=True, tag_field="strategy", tag="
 
 
 class SliceAttachedWindowing(PlanPart, frozen=True, tag_field="strategy", tag="SliceAttached"):
-    """Rows hold the end of the slice that a first phase gave them."""
+    """Windowing by the end of the slice that a first phase assigned to each row."""
 
     window: Window
     time_attribute_type: LogicalType
@@ -470,7 +470,7 @@ class TimeField(PlanPart, frozen=True):
 
 
 class TumblingGroupWindow(PlanPart, frozen=True, tag_field="kind", tag="TUMBLING"):
-    """A window of GROUP BY; ``size`` is a duration, or a number of rows where ``is_time_window`` is false."""
+    """A tumbling window of GROUP BY; ``size``: a duration, or a number of rows where ``is_time_window`` is false."""
 
     alias: WindowReference
     time_field: TimeField
@@ -511,7 +511,7 @@ LookupKey: TypeAlias = LookupConstant | LookupField
 
 
 class AsyncOptions(PlanPart, frozen=True, tag_field="type", tag="AsyncOptions"):
-    """``capacity`` is written with a blank behind it, as Flink does."""
+    """The options of an asynchronous lookup. ``capacity``: encoded with a blank after it, as in Flink."""
 
     capacity: int = msgspec.field(name="capacity ")
     timeout: int
@@ -534,7 +534,7 @@ class AnyDistribution(PlanPart, frozen=True, tag_field="type", tag="ANY"):
 
 
 class HashDistribution(PlanPart, frozen=True, tag_field="type", tag="HASH"):
-    """Rows with equal ``keys`` come to one subtask."""
+    """The distribution that sends rows with equal ``keys`` to one subtask."""
 
     keys: tuple[int, ...]
 
@@ -544,11 +544,11 @@ class BroadcastDistribution(PlanPart, frozen=True, tag_field="type", tag="BROADC
 
 
 class SingletonDistribution(PlanPart, frozen=True, tag_field="type", tag="SINGLETON"):
-    """All rows come to one subtask."""
+    """The distribution that sends all rows to one subtask."""
 
 
 class UnknownDistribution(PlanPart, frozen=True, tag_field="type", tag="UNKNOWN"):
-    """As the input is dealt: nothing is asked."""
+    """The distribution without a requirement: that of the input is kept."""
 
 
 class KeepInputAsIs(PlanPart, frozen=True, tag_field="type", tag="KEEP_INPUT_AS_IS"):
@@ -598,7 +598,7 @@ Shuffle: TypeAlias = ForwardShuffle | HashShuffle | OtherShuffle | SingletonShuf
 
 
 class ExecEdge(PlanPart, frozen=True):
-    """``source`` and ``target`` are ids of nodes. The edges of one target stand in the order of its inputs."""
+    """An edge between nodes, by their ids ``source`` and ``target``. The edges of one target are in the order of its inputs."""
 
     source: int
     target: int

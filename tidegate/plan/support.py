@@ -1,4 +1,4 @@
-"""What of a plan can be run: kinds of nodes and functions that are not supported are refused by name, all at once."""
+"""Checks which nodes and functions of a plan are supported; reports all unsupported ones at once."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tidegate.plan.nodes import Node
 
 
 def calls(part: object) -> Iterator[RexCall | AggregateCall]:
-    """Every call of a function in a node or an expression, outer ones first. The definition of a table is not looked at: its
-    expressions are those of nodes where they are computed."""
+    """Yields every function call in a node or an expression, outer ones first. Skips the definition of a table: its expressions are those of nodes
+    where they are computed."""
     if isinstance(part, (RexCall, AggregateCall)):
         yield part
     if isinstance(part, PlanPart):
@@ -30,7 +30,7 @@ def calls(part: object) -> Iterator[RexCall | AggregateCall]:
 def find_unsupported(
     plan: ExecNodeGraph, kinds: Container[type[Node]], has_function: Callable[[Node, RexCall | AggregateCall], bool]
 ) -> list[str]:
-    """A line for each node that is of none of ``kinds``, and for each function of the others that ``has_function`` does not know."""
+    """Returns a line for each node of an unsupported kind, and for each function of the others that ``has_function`` rejects."""
     found: list[str] = []
     for node in plan.nodes:
         if type(node) not in kinds:
@@ -46,7 +46,7 @@ def find_unsupported(
 def check_supported(
     plan: ExecNodeGraph, kinds: Container[type[Node]], has_function: Callable[[Node, RexCall | AggregateCall], bool]
 ) -> None:
-    """Raises ``UnsupportedPlan`` with all that ``find_unsupported`` finds."""
+    """Checks that all nodes and functions are supported. Raises ``UnsupportedPlan`` with all lines of ``find_unsupported``."""
     found = find_unsupported(plan, kinds, has_function)
     if found:
         raise UnsupportedPlan("the plan cannot be run:\n  " + "\n  ".join(found))

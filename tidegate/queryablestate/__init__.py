@@ -1,4 +1,4 @@
-"""Asks for the state of jobs that run (Flink: ``flink-queryable-state-client-java``).
+"""Queryable state: reads the state of running jobs (Flink: ``flink-queryable-state-client-java``).
 
 QueryableStateClient("localhost", 6123).get_kv_states(job_id, "counts", ["a", "b"]).values()
 """

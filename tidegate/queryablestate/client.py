@@ -55,41 +55,43 @@ from tidegate.wire.kv_state_columns import values_of, write_keys
 __all__ = ["KvStateValues", "QueryableStateClient"]
 
 TIMEOUT_S = 10.0
-"""Flink's default of ``pekko.ask.timeout``, within which its client proxy answers."""
+"""The default timeout of a query, in seconds: Flink's default of ``pekko.ask.timeout``, within which its client proxy answers."""
 LEAST_S = 0.5
-"""Chosen, not measured: the last try is given so much time, so that it fails for a reason of the state's."""
+"""The least timeout of the last attempt, in seconds, so that it fails for a reason of the state's. Chosen, not measured."""
 REQUEST_KEYS = 1_000
-"""Chosen, not measured: a quarter of what a TaskManager takes at once for a subtask."""
+"""The most keys of one request: a quarter of what a TaskManager accepts at once for a subtask. Chosen, not measured."""
 _PAUSES_S = (0.02, 0.05, 0.1, 0.25)
-"""Between two tries, the last one again and again: chosen, a restart takes about a second."""
+"""The delays between attempts, the last one repeatedly, in seconds. Chosen: a restart takes about a second."""
 
 HOW_TO_TRUST = "give the state a declared type, or ask with QueryableStateClient(..., trusts_pickles=True) if you trust the cluster"
 
 REGISTERED_WITHIN_S = 2.0
-"""Chosen, not measured: subtasks register their states one by one, at a start and with the next JobManager, in tenths of a second."""
+"""How long subtasks may take to register their states at a start and after a change of the JobManager, in seconds. Chosen, not measured: they need
+tenths of a second."""
 
 _Again = (StateNotServed, Unreachable, StorageError)
-"""What may be over in a moment. Files of a checkpoint that is replaced by the next one vanish."""
+"""Errors that may be temporary. Files of a checkpoint vanish when the next one replaces it."""
 
 
 class _NoSuchName(StateNotServed):
-    """The job runs and has other states. Their subtasks may just have been quicker."""
+    """The error of a running job with other queryable states: the subtasks of this one may not have registered it yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class KvStateValues:
-    """The values of the keys that were asked for. ``checkpoint_id``: of the checkpoint that has them; ``None`` for live ones."""
+    """The values of the requested keys. ``checkpoint_id``: of the checkpoint with these values; ``None`` for live ones."""
 
     count: int
     rows: pa.Table
-    """The columns ``row`` (the place of a key that has a value among the keys) and ``value``."""
+    """The columns ``row`` (the position of a key with a value among the requested keys) and ``value``."""
     value_type: TypeInformation
     checkpoint_id: int | None = None
     trusts_pickles: bool = False
 
     def values(self) -> list[StateValue]:
-        """Returns one value for each key, in their order; ``None`` where a key has none. Of an aggregating state it is the accumulator. Raises
-        ``Misuse`` for an object of a class, of a state without a declared type, unless the client trusts pickles: reading it runs what the server wants."""
+        """Returns one value for each key, in their order; ``None`` where a key has none. For an aggregating state it is the accumulator. Raises
+        ``Misuse`` for an object of a class in a state without a declared type, unless the client trusts pickles: unpickling executes code of the
+        server's choice."""
         found: list[StateValue] = [None] * self.count
         places = self.rows.column("row").to_pylist()
         chunks = self.rows.column("value").chunks
@@ -119,8 +121,7 @@ class _Question:
 
 
 class QueryableStateClient:
-    """Asks the JobManager at this address where state is, and its TaskManagers for it. May be used from several threads, and as a context
-    manager."""
+    """Queries the state of jobs: asks the JobManager for the state's location, and TaskManagers for values. Thread-safe; may be used as a context manager."""
 
     def __init__(
         self,
@@ -130,8 +131,8 @@ class QueryableStateClient:
         *,
         trusts_pickles: bool = False,
     ) -> None:
-        """``options``: those of the cluster, such as ``security.ssl.internal.*``. ``trusts_pickles``: objects of classes are read, which lets the process
-        that answers run code here. Raises ``ConfigurationError``."""
+        """``options``: those of the cluster, such as ``security.ssl.internal.*``. ``trusts_pickles``: whether objects of classes are unpickled, which
+        lets the answering process run code here. Raises ``ConfigurationError``."""
         self._trusts_pickles = trusts_pickles
         configuration = Configuration.from_strings(options or {})
         self._transport, self._metadata = transport_of(configuration), call_metadata(configuration)
@@ -150,7 +151,7 @@ class QueryableStateClient:
     def _over(
         locations: Locations, transport: Transport = PLAIN, metadata: tuple[tuple[str, str], ...] = ()
     ) -> QueryableStateClient:
-        """For a program that has a connection to the JobManager already."""
+        """Creates a client on an existing connection to the JobManager."""
         client = QueryableStateClient()
         if isinstance(client._locations, JobManagerLocations):
             client._locations.close()  # it was not used
@@ -171,7 +172,7 @@ class QueryableStateClient:
         key_type_info: TypeInformation | None = None,
         state_descriptor: StateDescriptor | None = None,
     ) -> Future[StateValue]:
-        """Returns the live value of one key, some day; ``None`` when the key has none. Questions that are asked at the same time travel together.
+        """Returns a future of the live value of one key, ``None`` when the key has none. Concurrent queries are sent together.
 
         ``key_type_info`` and the type of ``state_descriptor`` are not needed, since the job knows them; the descriptor
         of an aggregating state makes its result of the accumulator. The future raises as ``get_kv_states`` does.
@@ -196,7 +197,7 @@ class QueryableStateClient:
         consistent: bool = False,
         timeout_s: float = TIMEOUT_S,
     ) -> KvStateValues:
-        """Returns the values of some keys: live ones, or those of the last completed checkpoint (``consistent``).
+        """Returns the values of keys: live ones, or those of the last completed checkpoint (``consistent``).
 
         Raises ``UnknownJob``; ``SchemaMismatch`` for a key of another type; ``StateNotServed`` when the job has no such
         queryable state, restarts, or does not answer within ``timeout_s`` seconds; ``Misuse`` for a job that is over,
@@ -213,7 +214,7 @@ class QueryableStateClient:
         consistent: bool = False,
         timeout_s: float = TIMEOUT_S,
     ) -> KvStateValues:
-        """As ``get_kv_states``, of one key as a command line has it. Raises ``Misuse`` for a text that is no key as well."""
+        """Returns the value of one key that is given as a text, like ``get_kv_states``. Raises ``Misuse`` also for a text that is not a key."""
 
         def parsed(key_type: TypeInformation) -> list[Key]:
             return [key_of_text(key, key_type, queryable_state_name)]
@@ -221,7 +222,7 @@ class QueryableStateClient:
         return self._look_up(job_id, queryable_state_name, parsed, consistent, timeout_s)
 
     def shutdown_and_wait(self) -> None:
-        """Hangs up. Questions that are open end with ``Misuse``."""
+        """Closes the connections. Pending queries fail with ``Misuse``."""
         with self._lock:
             self._closed.set()
             asking, self._asking = self._asking, None
@@ -268,7 +269,7 @@ class QueryableStateClient:
                     raise self._last_error(job_id, error, timeout_s) from None
 
     def _find(self, job_id: str, name: str, *, afresh: bool) -> _Known:
-        """``afresh``: what counts is the checkpoint of now."""
+        """Returns the location of a state; ``afresh``: not the cached one, to get the latest checkpoint."""
         known = self._known.get((job_id, name))
         if known is not None and not afresh:
             return known
@@ -405,5 +406,5 @@ def _types_of(info: KvStateInfo) -> tuple[TypeInformation, TypeInformation]:
 
 
 def _as_away(error: TidegateError) -> TidegateError:
-    """A server that is gone or late is asked for again: the state may have moved."""
+    """Converts the error of a missing or slow server so that the query is retried, since the state may have moved."""
     return error if isinstance(error, Unreachable) else StateNotServed(error.message)

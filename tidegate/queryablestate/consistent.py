@@ -1,4 +1,4 @@
-"""Values as the last completed checkpoint has them: read from its files, so that the job notices nothing.
+"""Reads values of queryable state from the files of the last completed checkpoint, without load on the job.
 
 All keys of one question have the values of the same checkpoint. Only segments that hold their key groups are read, and verified as they are.
 """
@@ -23,13 +23,13 @@ KEY, VALUE = "key", "value"
 
 
 class CheckpointedValues:
-    """Keeps the checkpoint that was read last open."""
+    """Looks up keys in checkpoints; keeps the last one open."""
 
     def __init__(self) -> None:
         self._open: tuple[str, Checkpoint] | None = None
 
     def look_up(self, path: str, info: KvStateInfo, asked: AskedKeys, key_type: TypeInformation) -> pa.Table:
-        """Returns the columns ``row``, of a key that has a value, and ``value``. Raises ``StorageError``, ``CorruptData``."""
+        """Returns the columns ``row``, of each key with a value, and ``value``. Raises ``StorageError``, ``CorruptData``."""
         checkpoint = self._checkpoint(path)
         try:
             state = checkpoint.operator(info.operator_id).state(info.state_name)

@@ -1,4 +1,4 @@
-"""Keys that are asked for, in the type of the stream's keys, and their key groups."""
+"""The requested keys of a query in the type of the stream's keys, with their key groups."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["AskedKeys", "key_of_text"]
 
 @dataclass(frozen=True, slots=True)
 class AskedKeys:
-    """``column`` has a row for each key, ``keys`` what a stream makes of them, ``groups`` their key groups."""
+    """The requested keys. ``column``: a row for each key; ``keys``: the keys as values of the type; ``groups``: their key groups."""
 
     field: pa.Field
     column: pa.Array
@@ -29,7 +29,7 @@ class AskedKeys:
 
     @staticmethod
     def of(keys: Sequence[Key], key_type: TypeInformation, max_parallelism: int, name: str) -> AskedKeys:
-        """Raises ``SchemaMismatch`` for a key that does not fit the type of the stream's keys."""
+        """Converts keys to the type of the stream's keys. Raises ``SchemaMismatch`` for a key that does not fit."""
         try:
             column = encode_column(key_type, list(keys), f"key of state '{name}'")
         except SchemaMismatch as error:
@@ -43,8 +43,8 @@ class AskedKeys:
 
 
 def key_of_text(text: str, key_type: TypeInformation, name: str) -> Key:
-    """Returns the key that a text on a command line means: as it is for texts, JSON for everything that is no single value, ``["UA", 7]``.
-    Without a declared type JSON decides, too: ``42`` is a number, ``"42"`` a text. Raises ``Misuse``."""
+    """Parses a key on a command line: text as it is, other types as JSON: ``["UA", 7]``. Without a declared type as JSON too: ``42`` is a number,
+    ``"42"`` a text. Raises ``Misuse``."""
     field = key_type.arrow_field("key")
     if isinstance(key_type, PickledBytesTypeInfo) or pa.types.is_nested(field.type):
         return _tuples(_parsed(text))

@@ -1,4 +1,4 @@
-"""Asks the JobManager where a state is; one that stands by says where the leader is."""
+"""Asks the JobManager for the location of a state; a standby names the leader."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from tidegate.wire.leading import leader_in
 __all__ = ["JobManagerLocations", "Locations", "error_of_call"]
 
 CALL_TIMEOUT_S = 10.0
-"""Flink's default of ``client.timeout`` is a minute, for submissions; this question waits for nothing."""
+"""The timeout of one call, in seconds. Shorter than Flink's minute for ``client.timeout``, which is for submissions."""
 _LEADER_HOPS = 2
-"""A standby names the leader; one that has just changed is asked once more."""
+"""The most redirections to a leader: by a standby, and once more after a change of leader."""
 
 
 class Locations(Protocol):
-    """Where a state of a job is."""
+    """Locates the state of a job."""
 
     def kv_state_location(self, job_id: str, name: str) -> pb.KvStateLocationAnswer:
-        """Raises ``UnknownJob``, ``Unreachable``."""
+        """Returns the location of a state. Raises ``UnknownJob``, ``Unreachable``."""
 
 
 class JobManagerLocations:
-    """Asks the JobManager at ``host:port``."""
+    """Locates states by the JobManager at ``host:port``."""
 
     def __init__(self, address: str, transport: Transport = PLAIN, metadata: tuple[tuple[str, str], ...] = ()) -> None:
         self._transport, self._metadata = transport, metadata
@@ -43,7 +43,7 @@ class JobManagerLocations:
         self._stub = JobManagerClientServiceStub(identified(self._channel, self._metadata))
 
     def kv_state_location(self, job_id: str, name: str) -> pb.KvStateLocationAnswer:
-        """Raises ``UnknownJob``, ``Unreachable``."""
+        """Returns the location of a state. Raises ``UnknownJob``, ``Unreachable``."""
         request = pb.KvStateLocationRequest(job_id=job_id, name=name)
         for _ in range(_LEADER_HOPS + 1):
             try:
@@ -61,12 +61,12 @@ class JobManagerLocations:
         raise Unreachable("the leader of the cluster changes just now")
 
     def close(self) -> None:
-        """Hangs up."""
+        """Closes the connections."""
         self._channel.close()
 
 
 def error_of_call(error: grpc.RpcError, peer: str) -> TidegateError:
-    """Returns the error behind a failed call."""
+    """Returns the ``TidegateError`` of a failed call."""
     assert isinstance(error, grpc.Call), error
     if error.code() is grpc.StatusCode.UNAVAILABLE:
         return Unreachable(f"{peer} cannot be reached", details=error.details() or "")

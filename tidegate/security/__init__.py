@@ -1,4 +1,4 @@
-"""Certificates and keys: what proves who a process is, and whom it believes.
+"""Certificates and keys: how processes prove their identity, and whom they trust.
 
 A library over ``cryptography`` and ``ssl``: it knows the options of a configuration (``settings``), and neither gRPC nor asyncio.
 """

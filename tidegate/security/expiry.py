@@ -1,4 +1,4 @@
-"""When the certificates expire by which this process proves what it is: a metric, and from a month before a warning each day."""
+"""Monitors the expiry of this process's certificates: a metric, and a daily warning from a month before."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 
 SOON = timedelta(days=30)
-"""Chosen: a warning comes so long before a certificate expires."""
+"""How long before a certificate's expiry the warnings begin. Chosen."""
 REMAINING = "Status.Security.Certificate.RemainingSeconds"
-"""The metric of the certificate that expires first; negative when it has expired. Flink has none."""
+"""The metric with the seconds until the first certificate expires; negative after its expiry. Flink has none."""
 _log = logging.getLogger(__name__)
 
 
 class Expiries:
-    """The keystores that a process has read. One for each process: `EXPIRIES`. Threads may share it."""
+    """The expiry of the certificates in the keystores that a process has read. One for each process: `EXPIRIES`. Thread-safe."""
 
     def __init__(self) -> None:
         self._expire: dict[Path, datetime] = {}
         self._warned: dict[Path, date] = {}
 
     def note(self, keystore: Path, expires: datetime, now: datetime) -> None:
-        """A keystore was read (again), whose certificate expires then. Times are UTC."""
+        """Records the expiry of a keystore's certificate when the keystore is read. Times are UTC."""
         self._expire[keystore] = expires
         self._warned.pop(keystore, None)
         self._warn(keystore, expires, now)
 
     def figures(self, now: datetime) -> Mapping[str, float]:
-        """Returns ``REMAINING``, where there are certificates. Warns of those that expire soon, once a day."""
+        """Returns ``REMAINING``, where there are certificates. Logs a warning for those that expire soon, once a day."""
         known = dict(self._expire)
         for keystore, expires in known.items():
             self._warn(keystore, expires, now)

@@ -1,4 +1,4 @@
-"""What both ends of a handshake of TLS look at beside certificates, and what was wrong when one failed. The standard library alone."""
+"""Checks of TLS handshakes beside certificates, and the reasons of failed ones in words. Uses the standard library alone."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from tidegate.model.errors import ConfigurationError
 
 NO_TLS = "it speaks no TLS"
-"""Begins every reason that says so."""
+"""The reason for a peer without TLS; others of that kind begin with it."""
 _FINGERPRINT_BYTES = 32
-"""The length of a SHA-256."""
+"""The length of a SHA-256 digest."""
 
 _BY_VERIFY_CODE = {
     9: "its certificate is not valid yet (a clock is behind)",
@@ -23,7 +23,7 @@ _BY_VERIFY_CODE = {
     62: "its certificate is for another name",
     64: "its certificate is for another address",
 }
-"""OpenSSL's numbers (``X509_V_ERR_*``)."""
+"""Reasons by OpenSSL's verification errors (``X509_V_ERR_*``)."""
 _BY_REASON = {
     "WRONG_VERSION_NUMBER": NO_TLS,
     "RECORD_LAYER_FAILURE": NO_TLS,
@@ -39,17 +39,17 @@ _BY_REASON = {
     "TLSV1_ALERT_PROTOCOL_VERSION": "it and we have no version of TLS in common",
     "UNSUPPORTED_PROTOCOL": "it and we have no version of TLS in common",
 }
-"""OpenSSL's names of reasons, as ``ssl.SSLError.reason`` has them."""
+"""Reasons by OpenSSL's names of errors, as in ``ssl.SSLError.reason``."""
 
 
 def prepare(context: ssl.SSLContext) -> None:
-    """Sets what all connections have in common: TLS 1.2 or 1.3, and a certificate in the truststore is believed itself, whatever its issuer."""
+    """Sets the options of all TLS contexts: TLS 1.2 or 1.3, and a certificate in the truststore is trusted itself, whatever its issuer."""
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
 
 
 def parse_pins(text: str) -> frozenset[bytes]:
-    """Returns the digests of fingerprints between commas, written with or without colons. Raises ``ConfigurationError`` for what is no SHA-256."""
+    """Parses SHA-256 fingerprints separated by commas, with or without colons. Raises ``ConfigurationError`` for an invalid one."""
     found = set()
     for one in filter(None, (part.strip() for part in text.split(","))):
         try:
@@ -65,7 +65,7 @@ def parse_pins(text: str) -> frozenset[bytes]:
 
 
 def check_pins(certificate: bytes | None, pins: Iterable[bytes]) -> None:
-    """``certificate``: the peer's, as DER. Raises ``ssl.SSLCertVerificationError`` where pins are given and it has none of them."""
+    """Checks that a peer's certificate (DER) has one of the pinned fingerprints, if there are any. Raises ``ssl.SSLCertVerificationError``."""
     wanted = frozenset(pins)
     digest = b"" if certificate is None else hashlib.sha256(certificate).digest()
     if wanted and digest not in wanted:
@@ -74,12 +74,12 @@ def check_pins(certificate: bytes | None, pins: Iterable[bytes]) -> None:
 
 
 def reason_of_loss(error: OSError) -> str:
-    """Returns why a connection is gone, in words; it may have no TLS, or have been in use for long."""
+    """Returns why a connection was lost, in words; it may have no TLS, or have been in use for long."""
     return reason_of(error) if isinstance(error, ssl.SSLError) else str(error)
 
 
 def reason_of(error: BaseException) -> str:
-    """Returns what was wrong with a handshake, as seen from here: what the other end is, or what it says of us."""
+    """Returns why a handshake failed, in words, from this end's view: what is wrong with the peer, or what it reports of this end."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
             _BY_VERIFY_CODE.get(getattr(error, "verify_code", 0)) or getattr(error, "verify_message", "") or str(error)

@@ -1,4 +1,4 @@
-"""Keys and certificates from files: PKCS12 keystores as a Flink installation has them, and PEM.
+"""Reads keys and certificates from files: PKCS12 keystores as in Flink installations, and PEM.
 
     keystore      a private key, its certificate, and the authorities that issued it     ->  Credentials
     truststore    certificates of authorities                                             ->  certificates that are believed
@@ -38,7 +38,7 @@ _PEM_KEY = re.compile(rb"-----BEGIN ([A-Z ]*)PRIVATE KEY-----.*?-----END \1PRIVA
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """A private key and the certificate that says whose it is.
+    """A private key with its certificate.
 
     ``chain``: the certificate, and behind it those of the authorities between it and a root, as the file has them.
     """
@@ -52,11 +52,11 @@ class Credentials:
 
     @property
     def expires(self) -> datetime:
-        """When its certificate, or the first of those behind it, expires (UTC)."""
+        """The expiry of the certificate, or of the first of its chain that expires (UTC)."""
         return min(one.not_valid_after_utc for one in self.chain)
 
     def key_pem(self) -> bytes:
-        """The key as unencrypted PKCS8, for memory and for files that only their owner can read."""
+        """Returns the key as unencrypted PKCS8, for memory and for files that only their owner can read."""
         return self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
     def chain_pem(self) -> bytes:
@@ -64,7 +64,7 @@ class Credentials:
 
 
 class Passwords(NamedTuple):
-    """Those of a keystore, and of the key in it. In PKCS12 both are one, as Java writes it; ``key`` decrypts keys in PEM."""
+    """The passwords of a keystore and of the key in it. In PKCS12 both are one, as Java writes it; ``key`` decrypts keys in PEM."""
 
     store: str = ""
     key: str = ""
@@ -74,8 +74,8 @@ NO_PASSWORDS = Passwords()
 
 
 def read_keystore(path: Path, passwords: Passwords = NO_PASSWORDS) -> Credentials:
-    """Returns the key of a PKCS12 or PEM file with its certificates. Raises ``ConfigurationError`` for a file that cannot be read, another
-    password, and a file without a key, without a certificate, or with a certificate of another key."""
+    """Reads the key of a PKCS12 or PEM file with its certificates. Raises ``ConfigurationError`` for an unreadable file, a wrong password, and a file
+    without a key, without a certificate, or with a certificate of another key."""
     data = _read(path, "keystore")
     if data.startswith(_PEM_MARK):
         key, chain = _pem_identity(path, data, passwords)
@@ -88,8 +88,8 @@ def read_keystore(path: Path, passwords: Passwords = NO_PASSWORDS) -> Credential
 
 
 def read_truststore(path: Path, password: str = "") -> tuple[x509.Certificate, ...]:
-    """Returns all certificates of a PKCS12 or PEM file. Raises ``ConfigurationError`` for a file that cannot be read, another password, and a file
-    without a certificate."""
+    """Reads all certificates of a PKCS12 or PEM file. Raises ``ConfigurationError`` for an unreadable file, a wrong password, and a file without a
+    certificate."""
     data = _read(path, "truststore")
     if data.startswith(_PEM_MARK):
         found = _pem_certificates(path, data)
@@ -103,12 +103,12 @@ def read_truststore(path: Path, password: str = "") -> tuple[x509.Certificate, .
 
 
 def pem_of(certificates: Sequence[x509.Certificate]) -> bytes:
-    """Returns certificates one behind the other as PEM."""
+    """Encodes certificates as PEM, one after the other."""
     return b"".join(one.public_bytes(Encoding.PEM) for one in certificates)
 
 
 def fingerprint_of(certificate: x509.Certificate) -> str:
-    """Returns its SHA-256 fingerprint as Flink's ``cert.fingerprint`` and ``keytool`` write it, such as ``AB:01:...``."""
+    """Returns a certificate's SHA-256 fingerprint in the form of Flink's ``cert.fingerprint`` and of ``keytool``, such as ``AB:01:...``."""
     return certificate.fingerprint(SHA256()).hex(":").upper()
 
 

@@ -1,4 +1,4 @@
-"""What the processes of one user on one machine prove themselves with where nothing is configured: a key that this user alone can read.
+"""The key by which the processes of one user on one machine authenticate each other where no certificates are configured. Only this user can read it.
 
     <home>/security/own.pem     made by the first process that needs it; all others read it
 
@@ -19,18 +19,18 @@ from tidegate.model.errors import ExternalError
 
 DIRECTORY, FILE = "security", "own.pem"
 NAME = "tidegate.internal"
-"""For which the certificate is, wherever a process listens."""
+"""The name in the certificate, whatever the address at which a process listens."""
 _LIFE_DAYS = 3650
-"""Chosen: it outlives the machine; a user replaces it by removing the file."""
+"""The days for which the certificate is valid. Chosen: it outlives the machine; a user replaces it by removing the file."""
 _SKEW_MINUTES = 5
-"""Chosen: so far clocks may differ."""
+"""The clock difference for which the certificate allows, in minutes. Chosen."""
 _KEY = re.compile(rb"-----BEGIN PRIVATE KEY-----.*?-----END PRIVATE KEY-----\n?", re.DOTALL)
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class OwnKey:
-    """``path``: the file with both; ``key`` and ``certificate``: what it holds, as PEM."""
+    """The user's key and certificate. ``path``: the file with both; ``key`` and ``certificate``: its content as PEM."""
 
     path: Path
     key: bytes
@@ -38,8 +38,8 @@ class OwnKey:
 
 
 def own_key(home: Path) -> OwnKey:
-    """Returns the user's key, and makes it where there is none. Raises ``ExternalError`` for a file of another user, one that others can read, one
-    that is damaged, and where it cannot be made."""
+    """Reads the user's key, or creates it where there is none. Raises ``ExternalError`` for a file of another user, one that others can read, a damaged
+    one, and where it cannot be created."""
     directory = home / DIRECTORY
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ def own_key(home: Path) -> OwnKey:
 
 
 def _check(path: Path, is_kind: Callable[[int], bool]) -> None:
-    """Raises ``ExternalError`` for a link, and for what another user has put there or can read."""
+    """Checks that a path is not a link, and that this user owns it and no other can read it. Raises ``ExternalError``."""
     found = path.lstat()
     if found.st_uid != os.geteuid() or not is_kind(found.st_mode):
         raise ExternalError(f"{path} is not yours; remove it, or set tidegate.home to a directory of your own")
@@ -66,7 +66,7 @@ def _check(path: Path, is_kind: Callable[[int], bool]) -> None:
 
 
 def _make(path: Path) -> None:
-    """Writes a new key, unless another process did so meanwhile."""
+    """Writes a new key, unless another process has done so meanwhile."""
     content = _self_signed()
     descriptor, name = tempfile.mkstemp(dir=path.parent)  # for the user alone
     try:
@@ -83,7 +83,7 @@ def _make(path: Path) -> None:
 
 
 def _self_signed() -> bytes:
-    """Returns a new key (P-256) and a certificate that it signed itself, as PEM."""
+    """Returns a new key (P-256) and a self-signed certificate, as PEM."""
     # These imports take as long as those of gRPC, and are needed once for a user.
     from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,5 @@
-"""Users whom a proxy in front of REST has signed in, by OIDC say: it names them and their groups in headers, and proves that it is the proxy.
+"""Trusts the users whom a proxy in front of REST has authenticated, by OIDC for instance: it sends them and their groups in headers, and proves that it
+is the proxy.
 
     request ─▶ no header of the proxy's ─▶ nothing is said of a user
             ─▶ its proofs: a certificate with a fingerprint, a header with a secret, both where both are configured ─▶ user, groups ─▶ role
@@ -26,20 +27,20 @@ from tidegate.security.user_file import read_private
 from tidegate.security.users import Role, User
 
 LEAST_SECRET = 16
-"""Characters, chosen: `openssl rand -hex 32` makes 64."""
+"""The fewest characters of the proxy's secret. Chosen: `openssl rand -hex 32` makes 64."""
 _MAX_NAME = 256
-"""Characters of a user's name; OIDC has at most 255 for a subject."""
+"""The most characters of a user's name; OIDC has at most 255 for a subject."""
 
 ValuesOf = Callable[[str], Sequence[str]]
-"""All values of a header of a request, in whatever case its name is written."""
+"""Returns all values of a request's header, whatever the case of its name."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class TrustedProxy:
-    """``fingerprints``: of certificates, SHA-256; none where only the secret counts. ``secret``: ``None`` where only certificates count. ``roles``: of
-    groups."""
+    """The proxy that may name users. ``fingerprints``: SHA-256 digests of its certificates; none where only the secret counts. ``secret``: ``None``
+    where only certificates count. ``roles``: by group."""
 
     fingerprints: frozenset[bytes]
     secret: Reloaded[str] | None
@@ -50,7 +51,7 @@ class TrustedProxy:
 
     @staticmethod
     def of(configuration: Configuration) -> TrustedProxy | None:
-        """``None``: no proxy is trusted. Raises ``ConfigurationError``."""
+        """Creates the trusted proxy of a configuration; ``None`` without one. Raises ``ConfigurationError``."""
         option = SecurityOptions
         get = configuration.get
         fingerprints, path = parse_pins(get(option.PROXY_FINGERPRINT) or ""), get(option.PROXY_SECRET_FILE)
@@ -76,8 +77,8 @@ class TrustedProxy:
         )
 
     def user(self, values_of: ValuesOf, certificate: bytes | None) -> User | None:
-        """The user whom the proxy names; ``None`` for a request that says nothing of one. ``certificate``: of the caller, DER. Raises
-        ``NotAuthenticated``, also for headers of the proxy from another caller, and ``NotPermitted`` for one without a group that has a role."""
+        """Returns the user whom the proxy names; ``None`` for a request without the proxy's headers. ``certificate``: of the caller, DER. Raises
+        ``NotAuthenticated``, also for headers of the proxy from another caller, and ``NotPermitted`` for a user without a group that has a role."""
         names, groups = values_of(self.user_header), values_of(self.groups_header)
         secrets = values_of(self.secret_header) if self.secret is not None else ()
         if not (names or groups or secrets):
@@ -119,7 +120,7 @@ class TrustedProxy:
 
 
 def _roles(pairs: Sequence[str]) -> dict[str, Role]:
-    """Raises ``ConfigurationError`` where none is given, or one is not ``group:role``."""
+    """Parses the roles of groups, ``group:role``. Raises ``ConfigurationError`` where there is none, or an invalid one."""
     key = SecurityOptions.PROXY_ROLES.key
     if not pairs:
         raise ConfigurationError(
@@ -138,7 +139,7 @@ def _roles(pairs: Sequence[str]) -> dict[str, Role]:
 
 
 def _read_secret(file: Path) -> str:
-    """Raises ``ConfigurationError``."""
+    """Reads the proxy's secret. Raises ``ConfigurationError``."""
     secret = read_private(file, SecurityOptions.PROXY_SECRET_FILE.key)
     if len(secret) < LEAST_SECRET:
         raise ConfigurationError(f"{file}: the secret of a proxy has at least {LEAST_SECRET} characters")

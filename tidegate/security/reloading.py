@@ -1,4 +1,4 @@
-"""A value that is made of files, and made again when they change: certificates are renewed while their process runs."""
+"""A value that is read from files, and again when they change: certificates are renewed while their process runs."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ _Version: TypeAlias = tuple[tuple[int, int, int, int] | None, ...]
 
 
 class Reloaded(Generic[T]):
-    """``get`` returns what ``read`` made of the files as they are now: a file that was written again, put in place of another, or to which a link leads
-    that was turned. While ``read`` fails, the last good value stays and ``on_problem`` is called, once for each version of the files. Threads may share it.
-    """
+    """A value that ``read`` makes of files, reread when they change: when they are rewritten, replaced, or when a link leads elsewhere. While ``read``
+    fails, the last good value stays, and ``on_problem`` is called once for each version of the files. Thread-safe."""
 
     def __init__(
         self, paths: Sequence[Path], read: Callable[[], T], on_problem: Callable[[ConfigurationError], None]
     ) -> None:
-        """Raises what ``read`` raises: there is no good value yet."""
+        """Reads the files for the first time. Raises what ``read`` raises."""
         self._paths, self._read, self._on_problem = tuple(paths), read, on_problem
         self._lock = threading.Lock()
         self._version = self._seen()
@@ -44,7 +43,7 @@ class Reloaded(Generic[T]):
 
 
 def _version_of(path: Path) -> tuple[int, int, int, int] | None:
-    """Which file a path leads to, and when it was written; nothing where there is none."""
+    """Returns device, inode, time of change and size of the file at a path; ``None`` without a file."""
     try:
         found = os.stat(path)
     except OSError:

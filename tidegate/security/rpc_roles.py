@@ -1,4 +1,4 @@
-"""The role that each call by gRPC needs; ``None``: processes of the cluster alone."""
+"""The role that each gRPC method requires; ``None``: only processes of the cluster may call it."""
 
 from __future__ import annotations
 
@@ -57,4 +57,4 @@ READING = frozenset(
     f"{_CLIENT}/{name}"
     for name in ("ListJobs", "WatchJob", "ListCheckpoints", "GetCluster", "GetJobGraph", "GetKvStateLocation")
 ) | {f"{_JOB_MANAGER}/GetBlob", "tidegate.pb.TaskManagerKvState/GetKvState"}
-"""Calls of users that change nothing."""
+"""The methods that change nothing."""

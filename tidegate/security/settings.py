@@ -1,4 +1,4 @@
-"""What a configuration says of TLS, as material that is read again when its files change.
+"""The TLS settings of a configuration, as certificates that are reread when their files change.
 
     internal_tls      gRPC, data and control connections: a certificate at both ends
     rest_server_tls   the REST ports, and whether their clients need a certificate
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 def internal_tls(configuration: Configuration) -> Reloaded[Material]:
-    """Raises ``ConfigurationError`` for a key that is missing, and for files that cannot be read."""
+    """Returns the certificates for connections inside the cluster. Raises ``ConfigurationError`` for a missing option and for unreadable files."""
     option = SecurityOptions
     keystore = _keystore(
         configuration,
@@ -45,7 +45,7 @@ def internal_tls(configuration: Configuration) -> Reloaded[Material]:
 
 
 def rest_server_tls(configuration: Configuration) -> Reloaded[Material]:
-    """Raises ``ConfigurationError`` for a key that is missing, and for files that cannot be read."""
+    """Returns the certificates of REST ports. Raises ``ConfigurationError`` for a missing option and for unreadable files."""
     option = SecurityOptions
     keystore = _keystore(configuration, option.REST_KEYSTORE, option.REST_KEYSTORE_PASSWORD, option.REST_KEY_PASSWORD)
     if not configuration.get(option.REST_AUTHENTICATION_ENABLED):
@@ -55,7 +55,7 @@ def rest_server_tls(configuration: Configuration) -> Reloaded[Material]:
 
 
 def rest_client_tls(configuration: Configuration) -> Reloaded[Material]:
-    """Raises ``ConfigurationError`` for a key that is missing, and for files that cannot be read."""
+    """Returns the certificates of REST clients in the cluster. Raises ``ConfigurationError`` for a missing option and for unreadable files."""
     option = SecurityOptions
     keystore = None
     if configuration.get(option.REST_AUTHENTICATION_ENABLED):
@@ -114,7 +114,7 @@ def _read(keystore: _Keystore | None, truststore: _Truststore | None, pins: froz
 
 
 def _warn(path: Path, credentials: Credentials, now: datetime) -> None:
-    """Logs what is about to go wrong with a keystore."""
+    """Logs warnings about a keystore's certificates."""
     with contextlib.suppress(OSError):  # it was there when it was read
         if path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
             _log.warning("other users of this machine can read the keystore %s; chmod 600 keeps its key", path)

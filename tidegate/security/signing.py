@@ -1,4 +1,4 @@
-"""Signatures of programs: which process may have made what a cluster unpickles, checked before anything is unpickled.
+"""Signatures of programs, which are verified before a cluster unpickles anything.
 
 client:       job graph ─▶ one statement for each vertex ─▶ HMAC-SHA256 under a key ─▶ ``JobVertex.signature``
 JobManager:   the same graph ─▶ the statements that it would make ─▶ equal, and under a key of the cluster?
@@ -26,7 +26,7 @@ _PROGRAMS, _OWN = b"tidegate: programs, 1", b"tidegate: signing under the key of
 _MANIFESTS = b"tidegate: manifests, 1"
 """Labels from which each use of a key derives a key of its own."""
 _MOST = 4096
-"""Characters of a signature; ours have about 600."""
+"""The most characters of a signature; tidegate's have about 600."""
 _HOW_TO = (
     "submit the job with a key of this cluster: tidegate.security.signing.key-file where the cluster has one, otherwise as the user of the cluster, "
     "with the same tidegate.home"
@@ -35,7 +35,7 @@ _HOW_TO = (
 
 @dataclass(frozen=True, slots=True)
 class SignedVertex:
-    """What a signature is about, as a client, a JobManager or a TaskManager has it before it. ``name``: of the vertex, for messages."""
+    """The content that a vertex's signature covers, at a client, a JobManager or a TaskManager. ``name``: of the vertex, for messages."""
 
     job_id: JobId
     vertex_id: VertexId
@@ -47,13 +47,13 @@ class SignedVertex:
 
 @dataclass(frozen=True, slots=True)
 class Signing:
-    """The keys of a cluster, of which the first signs and each is believed. ``cluster``: its name, where several clusters have the same keys."""
+    """The signing keys of a cluster: the first one signs, all of them verify. ``cluster``: its name, where several clusters have the same keys."""
 
     keys: tuple[bytes, ...]
     cluster: str = ""
 
     def signed(self, graph: JobGraph) -> JobGraph:
-        """Returns the graph with the signature of each vertex, in place of what was there."""
+        """Returns the graph with a new signature of each vertex."""
         digest = graph_digest(graph)
         return replace(
             graph,
@@ -64,21 +64,21 @@ class Signing:
         )
 
     def check_graph(self, graph: JobGraph) -> None:
-        """Raises ``NotSigned`` unless each vertex is signed, as it is in this graph."""
+        """Verifies the signature of each vertex in this graph. Raises ``NotSigned``."""
         digest = graph_digest(graph)
         for vertex in graph.vertices:
             self._check(vertex.signature, _of(graph, vertex), digest)
 
     def check_vertex(self, signature: str, vertex: SignedVertex) -> None:
-        """Raises ``NotSigned`` unless the vertex is signed, in some graph of its job."""
+        """Verifies the signature of one vertex, without the rest of its job's graph. Raises ``NotSigned``."""
         self._check(signature, vertex, None)
 
     def code_of_manifest(self, parts: Iterable[bytes | memoryview]) -> str:
-        """Returns what is written into a manifest, 64 hex digits."""
+        """Returns the signature of a manifest, 64 hex digits."""
         return _code_of_manifest(self.keys[0], self.cluster, parts)
 
     def check_manifest(self, code: str, parts: Iterable[bytes | memoryview], place: str) -> None:
-        """Raises ``NotSigned`` unless a manifest is signed; an empty ``code``: it has none. ``place``: of its file."""
+        """Verifies the signature of a manifest; an empty ``code``: it has none. ``place``: its file, for messages. Raises ``NotSigned``."""
         kept = list(parts)
         if any(hmac.compare_digest(_code_of_manifest(key, self.cluster, kept), code) for key in self.keys):
             return
@@ -123,7 +123,7 @@ class Signing:
 
 
 SigningNow = Callable[[], Signing]
-"""The keys as their file is now."""
+"""Returns the current keys of the file."""
 
 _DIFFERENCES = {
     "cluster": "another name of the cluster (tidegate.security.signing.cluster)",
@@ -137,17 +137,17 @@ _DIFFERENCES = {
 
 
 def key_of_text(secret: str) -> bytes:
-    """Returns the key that a line of a key file stands for."""
+    """Derives a key from a line of a key file."""
     return hmac.digest(secret.encode(), _PROGRAMS, "sha256")
 
 
 def key_of_own(private_key: bytes) -> bytes:
-    """Returns the key that follows from the one by which processes of a user know each other."""
+    """Derives a signing key from the key by which processes of a user authenticate each other."""
     return hmac.digest(private_key, _OWN, "sha256")
 
 
 def graph_digest(graph: JobGraph) -> str:
-    """Returns a digest of everything in a graph that stays as its client made it, but for secrets."""
+    """Returns a digest of everything in a graph that stays unchanged after submission, without secrets."""
     return _digest(
         {
             "name": graph.name,
@@ -202,7 +202,7 @@ def _code_of_manifest(key: bytes, cluster: str, parts: Iterable[bytes | memoryvi
 
 
 def _canonical(value: object) -> str:
-    """Equal texts for equal values alone: lists and names of fields stand at fixed places, and texts are quoted."""
+    """Returns texts that are equal for equal values alone: the fields of an object are sorted and texts are quoted."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 

@@ -1,4 +1,4 @@
-"""TLS on sockets of subtasks, which wait for nothing: made from two PEM files, since a subtask has no time for a library of certificates.
+"""TLS on the non-blocking sockets of subtasks, from two PEM files: importing a certificate library would slow the start of a subtask.
 
     TlsFiles ── identity.pem: key and certificate; trusted.pem: the certificates that are believed; pins
         ├─ client(socket)     before it connects
@@ -22,19 +22,19 @@ from tidegate.security.handshakes import check_pins, prepare, reason_of
 
 IDENTITY, TRUSTED = "identity.pem", "trusted.pem"
 TRY_LIMIT_S = 3.0
-"""Chosen, not measured: for each read of a handshake."""
+"""The timeout of each read of a handshake, in seconds. Chosen, not measured."""
 _REFUSES_US = "it refuses our certificate, which is of an authority that it does not believe, or missing; its own log has the reason"
 
 
 class TlsSocket(ssl.SSLSocket):
-    """With calls that take several buffers, as ``sendmsg`` and ``recvmsg_into`` do, which TLS does not have."""
+    """A TLS socket with calls for several buffers like ``sendmsg`` and ``recvmsg_into``, which TLS does not have."""
 
     pins: frozenset[bytes] = frozenset()
     _is_known = False
 
     def send_buffers(self, buffers: Iterable[memoryview]) -> int:
-        """Returns the number of bytes taken. Raises ``OSError``: ``BlockingIOError`` where the socket takes nothing now, ``ssl.SSLWantReadError`` where
-        the peer has to say something first, another ``ssl.SSLError`` where it is not believed."""
+        """Sends bytes of the buffers; returns how many were taken. Raises ``OSError``: ``BlockingIOError`` where the socket takes nothing now,
+        ``ssl.SSLWantReadError`` where the peer has to send first, another ``ssl.SSLError`` where it is not trusted."""
         sent = 0
         try:
             self.authenticate()
@@ -52,8 +52,8 @@ class TlsSocket(ssl.SSLSocket):
         return sent
 
     def receive_into(self, buffers: Iterable[memoryview]) -> int:
-        """Returns the number of bytes that the peer has sent, as far as there is room; 0: it has closed. Raises ``OSError``: ``BlockingIOError`` where
-        nothing is there now, ``ssl.SSLError`` where the peer is not believed."""
+        """Receives bytes into the buffers; returns how many; 0: the peer has closed. Raises ``OSError``: ``BlockingIOError`` where no bytes have
+        arrived, ``ssl.SSLError`` where the peer is not trusted."""
         received = 0
         try:
             self.authenticate()
@@ -70,8 +70,8 @@ class TlsSocket(ssl.SSLSocket):
         return received
 
     def authenticate(self) -> None:
-        """Makes the handshake, once: before it nothing is sent. Raises ``OSError``; ``ssl.SSLError`` where the peer is not believed, and
-        ``ssl.SSLWantReadError`` or ``ssl.SSLWantWriteError`` where a socket that does not wait has to."""
+        """Does the handshake, once; nothing is sent before it. Raises ``OSError``; ``ssl.SSLError`` where the peer is not trusted, and
+        ``ssl.SSLWantReadError`` or ``ssl.SSLWantWriteError`` where a non-blocking socket would block."""
         if not self._is_known:
             try:
                 self.do_handshake()
@@ -85,18 +85,19 @@ class TlsSocket(ssl.SSLSocket):
 
 
 class SharedTls:
-    """A connection by TLS of which one thread reads while others write: TLS lets one in at a time, so the connection does not wait, and its threads do.
+    """A TLS connection of which one thread reads while others write: TLS allows one thread at a time, so the socket does not block, but the calls of
+    this class do.
 
     It has the calls of a socket that ``ControlStream`` needs.
     """
 
     def __init__(self, sock: TlsSocket) -> None:
-        """``sock``: is connected by ``connect``."""
+        """``sock``: not connected; see ``connect``."""
         self._socket = sock
         self._lock = threading.Lock()
 
     def connect(self, target: str | tuple[str, int], timeout_s: float) -> None:
-        """Connects and makes the handshake. Raises ``OSError``; ``ssl.SSLError`` where the peer is not believed."""
+        """Connects and does the handshake. Raises ``OSError``; ``ssl.SSLError`` where the peer is not trusted."""
         self._socket.settimeout(timeout_s)
         self._socket.connect(target)
         self._socket.authenticate()
@@ -118,8 +119,8 @@ class SharedTls:
             self._wait(events)
 
     def send(self, data: bytes, flags: int = 0) -> int:
-        """Sends all of it, and returns its length. Raises ``BlockingIOError`` where there is no room for all of it: the next call has the same bytes, of which
-        some are out already; another ``OSError``."""
+        """Sends all bytes, and returns their number. Raises ``BlockingIOError`` where not all of them could be sent: call it again with the same bytes,
+        of which some were sent; another ``OSError``."""
         try:
             with self._lock:
                 return self._socket.send(data)
@@ -127,7 +128,7 @@ class SharedTls:
             raise BlockingIOError from None
 
     def sendall(self, data: bytes) -> None:
-        """Waits until all of it is out. Raises ``OSError``."""
+        """Sends all bytes, and blocks until they are sent. Raises ``OSError``."""
         rest = memoryview(data)
         while rest:
             with self._lock:
@@ -141,7 +142,7 @@ class SharedTls:
             self._wait(events)
 
     def shutdown(self, how: int) -> None:
-        """Wakes a thread that reads. Raises ``OSError`` where the connection is over."""
+        """Closes the connection for a thread that reads, and wakes it. Raises ``OSError`` where the connection has ended."""
         with self._lock:
             socket.socket.shutdown(
                 self._socket, how
@@ -158,8 +159,8 @@ class SharedTls:
 
 
 def try_handshake(address: str, context: ssl.SSLContext, pins: frozenset[bytes] = frozenset()) -> str:
-    """Connects to a server at ``host:port`` that speaks first, and hangs up. Returns what is wrong with it, in words, and nothing where it takes the
-    connection or cannot be reached at all. Blocks for a few seconds at most."""
+    """Tries a TLS handshake with a server at ``host:port`` that sends first, and disconnects. Returns why it fails, in words; empty where it succeeds
+    or the server cannot be reached. Blocks for a few seconds at most."""
     host, _, port = address.rpartition(":")
     try:
         connection = socket.create_connection((host.strip("[]"), int(port)), TRY_LIMIT_S)
@@ -181,27 +182,27 @@ def try_handshake(address: str, context: ssl.SSLContext, pins: frozenset[bytes] 
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """Where a process finds what it proves itself with, and whom it believes. ``directory`` has ``IDENTITY`` and ``TRUSTED``."""
+    """The PEM files of a process: its identity and the certificates that it trusts. ``directory`` has ``IDENTITY`` and ``TRUSTED``."""
 
     directory: Path
     pins: frozenset[bytes] = frozenset()
 
     def write(self, identity: str, trusted: str) -> TlsFiles:
-        """Makes the files, for this user alone, and returns itself. ``identity``, ``trusted``: as PEM. Raises ``OSError``."""
+        """Writes the files, readable by this user alone, and returns itself. ``identity``, ``trusted``: as PEM. Raises ``OSError``."""
         for name, content in ((IDENTITY, identity), (TRUSTED, trusted)):
             with os.fdopen(os.open(self.directory / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
                 file.write(content)
         return self
 
     def client(self, sock: socket.socket) -> TlsSocket:
-        """Returns the socket, which is not connected yet, with TLS. Raises ``OSError`` when the files cannot be read."""
+        """Wraps a socket that is not connected yet in TLS. Raises ``OSError`` when the files cannot be read."""
         context = self._context(ssl.PROTOCOL_TLS_CLIENT)
         secured = context.wrap_socket(sock, do_handshake_on_connect=False)
         assert isinstance(secured, TlsSocket)
         return secured
 
     def listener(self, sock: socket.socket) -> socket.socket:
-        """Returns a listening socket whose connections have TLS. Raises ``OSError`` when the files cannot be read."""
+        """Wraps a listening socket, so that its connections have TLS. Raises ``OSError`` when the files cannot be read."""
         context = self._context(ssl.PROTOCOL_TLS_SERVER)
         return context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
 

@@ -1,4 +1,4 @@
-"""TLS of sockets: contexts for both ends, made from memory.
+"""TLS contexts of clients and servers from certificates in memory.
 
     Material ── server_context ──▶  ssl.SSLContext    proves itself by its credentials; ``is_mutual``: believes only peers that do so too
              └─ client_context ──▶  ssl.SSLContext
@@ -24,7 +24,7 @@ from tidegate.security.reloading import Reloaded
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What one end of a connection has: its credentials (a client of REST needs none), the certificates that it believes, and the pins."""
+    """The TLS material of one end: its credentials (a client of REST needs none), the certificates that it trusts, and the pins."""
 
     credentials: Credentials | None
     trusted: tuple[x509.Certificate, ...]
@@ -32,8 +32,8 @@ class Material:
 
 
 def believed(material: Material) -> tuple[x509.Certificate, ...]:
-    """Returns the certificates that peers are believed for: those of the truststore, or where there are pins, those alone which have one. Raises
-    ``ConfigurationError`` where no certificate that is known has one."""
+    """Returns the certificates that are trusted: those of the truststore, or with pins, only the pinned ones. Raises ``ConfigurationError`` where no
+    known certificate is pinned."""
     if not material.pins:
         return material.trusted
     own = () if material.credentials is None else material.credentials.chain
@@ -48,7 +48,7 @@ def believed(material: Material) -> tuple[x509.Certificate, ...]:
 
 
 def server_context(material: Material, *, is_mutual: bool) -> ssl.SSLContext:
-    """Raises ``ConfigurationError`` where there are no credentials."""
+    """Creates the TLS context of a server. ``is_mutual``: clients must have a trusted certificate. Raises ``ConfigurationError`` without credentials."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     if material.credentials is None:
         raise ConfigurationError("a server of TLS needs a keystore")
@@ -58,7 +58,7 @@ def server_context(material: Material, *, is_mutual: bool) -> ssl.SSLContext:
 
 
 def renewing_context(tls: Reloaded[Material], *, is_mutual: bool) -> ssl.SSLContext:
-    """Returns a server's context that hands each connection, once it has said hello, to the context of the certificates that are there now."""
+    """Creates the TLS context of a server that switches each connection, at its ClientHello, to a context with the current certificates."""
     first = tls.get()
     last = first, server_context(first, is_mutual=is_mutual)
 
@@ -75,7 +75,7 @@ def renewing_context(tls: Reloaded[Material], *, is_mutual: bool) -> ssl.SSLCont
 
 
 def client_context(material: Material, *, checks_name: bool) -> ssl.SSLContext:
-    """``checks_name``: whether the server's certificate has to be for the host that was dialled."""
+    """Creates the TLS context of a client. ``checks_name``: whether the server's certificate must be for the host that was dialled."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = checks_name
     _prepare(context, material)

@@ -1,4 +1,4 @@
-"""The file of users on disk: read again when it changes, and written by ``tidegate security``."""
+"""Reads and writes the file of users, for the servers that reread it when it changes, and for ``tidegate security``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 def users_of(configuration: Configuration) -> Reloaded[Users] | None:
-    """The users that a configuration names; ``None``: each caller may do everything. Raises ``ConfigurationError``."""
+    """Returns the users of a configuration; ``None`` where each caller may do everything. Raises ``ConfigurationError``."""
     path = configuration.get(SecurityOptions.USERS_FILE)
     if not path:
         return None
@@ -26,7 +26,7 @@ def users_of(configuration: Configuration) -> Reloaded[Users] | None:
 
 
 def read_users(file: Path) -> tuple[Credential, ...]:
-    """Raises ``ConfigurationError`` for a file that cannot be read, that others may write, or with a line that is wrong."""
+    """Reads a file of users. Raises ``ConfigurationError`` for one that cannot be read, that others may write, or that has an invalid line."""
     try:
         with file.open(encoding="utf-8") as opened:
             if os.fstat(opened.fileno()).st_mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -41,7 +41,7 @@ def read_users(file: Path) -> tuple[Credential, ...]:
 
 
 def add_user(file: Path, name: str, role: Role) -> str:
-    """Returns a new token of a user, who is added where there is none of the name. Raises ``ConfigurationError``."""
+    """Adds a credential with a new token to a file of users, and returns the token. Raises ``ConfigurationError``."""
     known = _known(file)
     if any(one.user.name == name and one.user.role is not role for one in known):
         raise ConfigurationError(f"{name} has another role in {file}; remove it first")
@@ -51,7 +51,7 @@ def add_user(file: Path, name: str, role: Role) -> str:
 
 
 def remove_user(file: Path, name: str) -> int:
-    """Returns how many credentials a user had, who is known no more. Raises ``ConfigurationError``."""
+    """Removes a user from a file; returns how many credentials were removed. Raises ``ConfigurationError``."""
     known = read_users(file)
     left = [one for one in known if one.user.name != name]
     if len(left) < len(known):
@@ -60,7 +60,7 @@ def remove_user(file: Path, name: str) -> int:
 
 
 def list_users(file: Path) -> list[User]:
-    """Raises ``ConfigurationError``."""
+    """Returns the users of a file. Raises ``ConfigurationError``."""
     return list(dict.fromkeys(one.user for one in read_users(file)))
 
 
@@ -69,7 +69,7 @@ def _known(file: Path) -> tuple[Credential, ...]:
 
 
 def _write(file: Path, credentials: tuple[Credential, ...] | list[Credential]) -> None:
-    """At once or not at all, readable by its owner alone."""
+    """Writes the file of users atomically, readable by its owner alone."""
     new = file.with_name(f"{file.name}.new")
     text = "".join(f"{one.line()}\n" for one in credentials)
     try:
@@ -84,7 +84,8 @@ def _write(file: Path, credentials: tuple[Credential, ...] | list[Credential]) -
 
 
 def token_of(configuration: Configuration) -> str | None:
-    """The token that a client of the cluster sends. Raises ``ConfigurationError`` for a file that cannot be read, or that others can read."""
+    """Returns the token that a client of the cluster sends; ``None`` without one. Raises ``ConfigurationError`` for a file that cannot be read, or that
+    others can read."""
     token = configuration.get(SecurityOptions.TOKEN)
     path = configuration.get(SecurityOptions.TOKEN_FILE)
     if token or not path:
@@ -93,7 +94,7 @@ def token_of(configuration: Configuration) -> str | None:
 
 
 def read_private(file: Path, key: str) -> str:
-    """The secret in the file that an option names. Raises ``ConfigurationError`` for one that cannot be read, or that others can read."""
+    """Reads the secret in the file that an option names. Raises ``ConfigurationError`` for one that cannot be read, or that others can read."""
     try:
         with file.open(encoding="ascii") as opened:
             if os.fstat(opened.fileno()).st_mode & (stat.S_IRWXG | stat.S_IRWXO):

@@ -1,4 +1,4 @@
-"""Who may do what: users with a role, known by a token or a certificate.
+"""Users of a cluster with their roles, identified by a token or a certificate.
 
 A file of users has one line for each way to know one; of a token it holds the digest alone:
 
@@ -23,27 +23,27 @@ from typing import TypeAlias
 from tidegate.model.errors import ConfigurationError
 
 PREFIX = "tgu_"
-"""By which people and scanners of repositories recognise a token."""
+"""The prefix of tokens, by which people and repository scanners recognize them."""
 _TOKEN_BYTES = 32
-"""256 random bits: no digest of them is found by trying, so it needs no salt and no slow hash."""
+"""The bytes of a token: 256 random bits, so that no digest can be found by trial and needs neither a salt nor a slow hash."""
 MAX_TOKEN = 512
-"""More is no token of ours, and is not looked at."""
+"""The most characters of a token; a longer one is refused unread."""
 _NAME = re.compile(r"[\w.@-]{1,64}", re.ASCII)
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _OF_TOKEN, _OF_CERTIFICATE = "sha256", "cert"
 
 
 class Role(Enum):
-    """What a user may do; each includes those before it."""
+    """The rights of a user; each role includes those before it."""
 
     VIEW = "view"
-    """See jobs, checkpoints, metrics and configuration, but no state, logs or standard output."""
+    """Shows jobs, checkpoints, metrics and configuration, but no state, logs or standard output."""
     DATA = "data"
-    """See what users' functions handle and print: state, logs, standard output, stacks of threads."""
+    """Shows data of users' functions too: state, logs, standard output, stacks of threads."""
     OPERATE = "operate"
-    """Take checkpoints and savepoints, cancel, stop and rescale jobs."""
+    """Takes checkpoints and savepoints, cancels, stops and rescales jobs."""
     DEPLOY = "deploy"
-    """Upload and run programs, and end the cluster."""
+    """Uploads and runs programs, and stops the cluster."""
 
     def includes(self, other: Role) -> bool:
         order = list(Role)
@@ -51,12 +51,12 @@ class Role(Enum):
 
 
 Required: TypeAlias = Role | None
-"""``None``: a process of the cluster, whatever the role of a user."""
+"""The role that a call requires; ``None``: only processes of the cluster may call it, whatever the role of a user."""
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """``via``: who says so, where that is not the user's own token or certificate."""
+    """A user with a role. ``via``: the proxy that authenticated the user; empty for a token or certificate of the user."""
 
     name: str
     role: Role
@@ -65,7 +65,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """``kind``: ``sha256`` of a token or ``cert``; ``digest``: 64 hex digits."""
+    """One line of a file of users. ``kind``: ``sha256`` of a token or ``cert``; ``digest``: 64 hex digits."""
 
     user: User
     kind: str
@@ -76,13 +76,13 @@ class Credential:
 
 
 class Users:
-    """All that are known."""
+    """The known users, found by their tokens and certificates."""
 
     def __init__(self, credentials: Iterable[Credential]) -> None:
         self._credentials = tuple(credentials)
 
     def of_token(self, token: str) -> User | None:
-        """Looks at each digest for as long, whichever is the one."""
+        """Returns the user with a token; ``None`` for an unknown one. Takes the same time for every known digest."""
         return self._find(_OF_TOKEN, digest_of(token)) if 0 < len(token) <= MAX_TOKEN else None
 
     def of_certificate(self, der: bytes) -> User | None:
@@ -101,19 +101,19 @@ def make_token() -> str:
 
 
 def digest_of(token: str) -> str:
-    """Returns the digest of any text: what HTTP decodes may hold surrogates."""
+    """Returns the SHA-256 digest of a token, which may be any text: what HTTP decodes may hold surrogates."""
     return hashlib.sha256(token.encode(errors="surrogatepass")).hexdigest()
 
 
 def credential_of_token(name: str, role: Role, token: str) -> Credential:
-    """Raises ``ConfigurationError`` for a name that cannot stand in the file."""
+    """Creates the credential of a token. Raises ``ConfigurationError`` for a name that the file cannot hold."""
     if _NAME.fullmatch(name) is None:
         raise ConfigurationError(f"{name!r} is no name of a user: up to 64 letters, digits, and any of . _ @ -")
     return Credential(User(name, role), _OF_TOKEN, digest_of(token))
 
 
 def parse_users(text: str, place: str) -> tuple[Credential, ...]:
-    """Raises ``ConfigurationError`` that lists each line that is wrong; ``place`` names the file."""
+    """Parses a file of users. Raises ``ConfigurationError`` that lists each invalid line; ``place`` names the file."""
     found: list[Credential] = []
     problems: list[str] = []
     roles: dict[str, Role] = {}

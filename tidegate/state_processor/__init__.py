@@ -1,4 +1,4 @@
-"""Reads, makes and changes savepoints as tables (Flink: the State Processor API, ``flink-state-processor-api``).
+"""Reads, creates and changes savepoints as tables (Flink: the State Processor API, ``flink-state-processor-api``).
 
 SavepointReader ─▶ pyarrow.Table, batch by batch ─▶ (change it) ─▶ OperatorTransformation ─▶ SavepointWriter ─▶ a job restores it
 """

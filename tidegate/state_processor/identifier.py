@@ -1,4 +1,4 @@
-"""Names an operator of a savepoint (Flink: ``OperatorIdentifier.java``)."""
+"""Identifies an operator of a savepoint (Flink: ``OperatorIdentifier.java``)."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _HEX32 = re.compile(r"[0-9a-f]{32}")
 
 @dataclass(frozen=True, slots=True)
 class OperatorIdentifier:
-    """``uid`` is empty where only the id is known."""
+    """The identity of an operator. ``uid``: empty where only the id is known."""
 
     operator_id: OperatorId
     uid: str = ""
 
     @staticmethod
     def for_uid(uid: str) -> OperatorIdentifier:
-        """Returns the operator that a program names with ``uid(...)``. Raises ``Misuse`` for an empty name."""
+        """Returns the identifier of an operator with ``uid(...)`` in its program. Raises ``Misuse`` for an empty name."""
         if not uid:
             raise Misuse("an operator's uid is not empty")
         return OperatorIdentifier(OperatorId(hex_id("uid", uid)), uid)
 
     @staticmethod
     def for_uid_hash(uid_hash: str) -> OperatorIdentifier:
-        """Returns the operator with this id: 32 hex digits, as ``tidegate state list`` shows them. Raises ``Misuse``."""
+        """Returns the identifier of an operator id: 32 hex digits, as ``tidegate state list`` prints it. Raises ``Misuse``."""
         if _HEX32.fullmatch(uid_hash.lower()) is None:
             raise Misuse(f"{uid_hash!r} is no operator id, which has 32 hex digits")
         return OperatorIdentifier(OperatorId(uid_hash.lower()))

@@ -1,4 +1,4 @@
-"""Which subtask of an operator holds what is written, so that restoring finds it.
+"""Assigns written state to the subtasks of an operator, where a restore finds it.
 
 A job that keeps its parallelism looks for a subtask's state at that subtask alone (``StateAssignmentOperation.java``; here ``OperatorPlan``). So keyed
 state is cut where the subtasks' ranges of key groups end, and elements stay where they were.
@@ -20,13 +20,13 @@ from tidegate.taskmanager.state.files.segments import Groups
 __all__ = ["SUBTASK", "cut_by_subtask", "elements_by_subtask"]
 
 SUBTASK = "subtask"
-"""The column of elements that says whose they are; ``tidegate.state_reader`` gives it."""
+"""The column with the subtask of each element, which ``tidegate.state_reader`` adds."""
 
 
 def cut_by_subtask(
     of: KeyGroupRange, groups: Groups, rows: pa.RecordBatch, max_parallelism: int, parallelism: int
 ) -> Iterator[tuple[int, KeyGroupRange, Groups, pa.RecordBatch]]:
-    """Yields the rows of a range of key groups, which are in the order of their groups, subtask by subtask; those without rows are left out."""
+    """Splits the rows of a range of key groups, which are sorted by key group, by subtask; subtasks without rows are left out."""
     first = subtask_of(of.start, max_parallelism, parallelism)
     for subtask in range(first, subtask_of(of.end, max_parallelism, parallelism) + 1):
         own = of.intersect(range_of(subtask, max_parallelism, parallelism))
@@ -38,7 +38,7 @@ def cut_by_subtask(
 def elements_by_subtask(
     batches: Iterable[pa.RecordBatch], redistribution: StateRedistribution, parallelism: int, what: str
 ) -> tuple[pa.Field | None, dict[int, pa.ChunkedArray]]:
-    """Returns the field of the elements, ``None`` when there is none, and the elements that each subtask holds.
+    """Returns the field of the elements, ``None`` when there is none, and the elements of each subtask.
 
     The column ``subtask`` says whose an element is. Without it, list state is dealt in even runs, and union state is the first subtask's, from where
     everyone takes it. Broadcast state is the first copy that comes, as all are equal. Raises ``Misuse`` for a subtask that the operator does not have.

@@ -1,4 +1,4 @@
-"""Reads a savepoint's state as tables, batch by batch (Flink: ``SavepointReader.java``).
+"""Reads the state in a savepoint as tables, batch by batch (Flink: ``SavepointReader.java``).
 
 Nothing is read before it is asked for, a batch is a view of a mapped file, and nothing is unpickled. So the memory that reading takes does not depend on
 the size of the state; a state with levels, of an incremental checkpoint, is read key group range by key group range.
@@ -19,14 +19,14 @@ from tidegate.state_reader import Checkpoint, Operator, State, open_checkpoint
 __all__ = ["SavepointReader"]
 
 BATCH_ROWS = 65_536
-"""As many as a batch of a stream has (``tidegate.exchange.batch-rows``)."""
+"""The most rows of a table: as many as a batch of a stream has (``tidegate.exchange.batch-rows``)."""
 TIMERS = {TimeDomain.EVENT_TIME: "_timers.event", TimeDomain.PROCESSING_TIME: "_timers.processing"}
 _WINDOWS = ("reduce", "aggregate", "process", "columnar_windows")
-"""Kinds of what windows hold (docs/state-format.md)."""
+"""The kinds of window state (docs/state-format.md)."""
 
 
 class SavepointReader:
-    """A savepoint, or a checkpoint. Methods that read yield tables of ``BATCH_ROWS`` rows at most, with the columns of docs/state-format.md.
+    """Reads a savepoint or checkpoint. Reading methods yield tables of at most ``BATCH_ROWS`` rows, with the columns of docs/state-format.md.
 
     Each raises ``Misuse`` when there is no such operator or state, ``CorruptData`` and ``StorageError``.
     """
@@ -53,14 +53,14 @@ class SavepointReader:
         return [state.name for state in self.operator(identifier).states]
 
     def read_keyed_state(self, identifier: OperatorIdentifier, state_name: str) -> Iterator[pa.Table]:
-        """Yields a keyed state: ``key_group``, ``key`` (or ``key.<column>``), and ``value`` (or ``value.<column>``)."""
+        """Yields the rows of a keyed state: ``key_group``, ``key`` (or ``key.<column>``), and ``value`` (or ``value.<column>``)."""
         state = self.state(identifier, state_name)
         if not state.is_keyed:
             raise Misuse(f"state {state_name!r} of operator {identifier} is not keyed")
         return self._batches(state)
 
     def read_window_state(self, identifier: OperatorIdentifier) -> Iterator[pa.Table]:
-        """Yields what an operator's windows hold: as keyed state, with ``window_start`` and ``window_end``, or ``window_id``."""
+        """Yields the state of an operator's windows: as keyed state, with ``window_start`` and ``window_end``, or ``window_id``."""
         states = [s for s in self.operator(identifier).states if s.is_keyed and self._checkpoint.kind_of(s) in _WINDOWS]
         if not states:
             raise Misuse(f"operator {identifier} has no windows in this savepoint")
@@ -69,24 +69,24 @@ class SavepointReader:
     def read_timers(
         self, identifier: OperatorIdentifier, domain: TimeDomain = TimeDomain.EVENT_TIME
     ) -> Iterator[pa.Table]:
-        """Yields the timers of an operator: ``key_group``, ``key``, ``timestamp``, and the window's columns. None where it has none."""
+        """Yields the timers of an operator: ``key_group``, ``key``, ``timestamp``, and the window's columns; nothing where it has none."""
         states = [state for state in self.operator(identifier).states if state.name == TIMERS[domain]]
         return (batch for state in states for batch in self._batches(state))
 
     def read_list_state(self, identifier: OperatorIdentifier, state_name: str) -> Iterator[pa.Table]:
-        """Yields list state of the operator itself: ``subtask`` and ``element``."""
+        """Yields list state of the operator itself (not keyed): ``subtask`` and ``element``."""
         return self._elements(identifier, state_name, StateRedistribution.SPLIT)
 
     def read_union_state(self, identifier: OperatorIdentifier, state_name: str) -> Iterator[pa.Table]:
-        """Yields union state: ``subtask`` and ``element``."""
+        """Yields union list state: ``subtask`` and ``element``."""
         return self._elements(identifier, state_name, StateRedistribution.UNION)
 
     def read_broadcast_state(self, identifier: OperatorIdentifier, state_name: str) -> Iterator[pa.Table]:
-        """Yields broadcast state, of which all subtasks have equal copies, once: ``subtask`` and ``element``."""
+        """Yields broadcast state once, since all subtasks have equal copies: ``subtask`` and ``element``."""
         return self._elements(identifier, state_name, StateRedistribution.BROADCAST)
 
     def operator(self, identifier: OperatorIdentifier) -> Operator:
-        """Returns what the savepoint says of an operator."""
+        """Returns an operator of the savepoint."""
         for operator in self._checkpoint.operators:
             if operator.described.operator_id == identifier.operator_id:
                 return operator
@@ -98,7 +98,7 @@ class SavepointReader:
         return self.operator(identifier).state(state_name)
 
     def schema_of(self, identifier: OperatorIdentifier, state_name: str) -> pa.Schema:
-        """Returns the columns of a state, with what the file's metadata says of it."""
+        """Returns the columns of a state with the metadata of its file."""
         return self._checkpoint.schema_of(self.state(identifier, state_name))
 
     def _batches(self, state: State) -> Iterator[pa.Table]:

@@ -1,4 +1,4 @@
-"""Rows of any number in the order of their key groups, in bounded memory.
+"""Sorts any number of rows by key group in bounded memory, through temporary files.
 
     batches ─▶ dealt by ranges of key groups ─▶ one Arrow stream a range, in a temporary directory ─▶ range by range: read, sorted, given on
 
@@ -24,11 +24,11 @@ from tidegate.wire.state_columns import is_identity
 __all__ = ["KeyGroupSpill"]
 
 RANGES = 128
-"""Chosen, not measured: a range of 5 GB of state is 40 MB, and so many open files are allowed everywhere."""
+"""The number of temporary files. Chosen, not measured: a range of 5 GB of state is 40 MB, and so many open files are allowed everywhere."""
 
 
 class KeyGroupSpill:
-    """Use it as a context manager: its files go with it. ``what`` names the state in errors."""
+    """Sorts rows by key group in temporary files, which are removed at the end of the context. ``what``: the state's name in errors."""
 
     def __init__(self, max_parallelism: int, what: str, directory: str | None = None) -> None:
         self._max_parallelism = max_parallelism
@@ -49,7 +49,7 @@ class KeyGroupSpill:
         self._temporary.cleanup()
 
     def add(self, batch: pa.RecordBatch, groups: Groups) -> None:
-        """Rows, and the key group of each. Raises ``SchemaMismatch`` when their columns are not those of the rows before."""
+        """Adds rows with the key group of each. Raises ``SchemaMismatch`` when their columns are not those of the previous rows."""
         if not batch.num_rows:
             return
         batch, groups = by_key_group(batch, groups)
@@ -67,7 +67,7 @@ class KeyGroupSpill:
             self._writer(index).write_batch(batch.slice(bounds[index], bounds[index + 1] - bounds[index]))
 
     def ranges(self) -> Iterator[tuple[KeyGroupRange, Groups, pa.RecordBatch]]:
-        """Each range that has rows, with these in the order of their key groups. Raises ``Misuse`` when two rows are of the same entry."""
+        """Yields each range with rows, sorted by key group. Raises ``Misuse`` when two rows have the same entry."""
         for index in sorted(self._writers):
             self._writers[index].close()
             with pa.memory_map(str(self._path(index))) as file, pa.ipc.open_stream(file) as reader:

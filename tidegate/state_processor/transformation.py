@@ -1,4 +1,4 @@
-"""Tables that become state of an operator (Flink: ``OperatorTransformation.java``, ``StateBootstrapTransformation.java``).
+"""Converts tables to operator state (Flink: ``OperatorTransformation.java``, ``StateBootstrapTransformation.java``).
 
 OperatorTransformation.bootstrap_with(tables) ─┬─ key_by(column, type) ─┬─ transform(descriptor)      keyed state
                                                │                        └─ timers(domain)             timers
@@ -61,8 +61,8 @@ _KINDS: dict[type[StateDescriptor], str] = {
 
 @dataclass(frozen=True, slots=True)
 class StateBootstrapTransformation:
-    """One state, as the writer takes it. ``batches`` have the columns of a file of state, without key groups; ``groups_of`` computes these for keyed state;
-    ``redistribution`` is that of state of the operator itself, whose batches may have the column ``subtask`` behind the elements."""
+    """One state to be written. ``batches``: with the columns of a state file, without key groups; ``groups_of``: computes the key groups of keyed
+    state; ``redistribution``: that of operator state, whose batches may have the column ``subtask`` after the elements."""
 
     state_name: str
     kind: str
@@ -73,11 +73,12 @@ class StateBootstrapTransformation:
 
 
 class OperatorTransformation:
-    """Where everything begins."""
+    """Starts the conversion of tables to state."""
 
     @staticmethod
     def bootstrap_with(tables: pa.Table | Tables, *, trusts_pickles: bool = False) -> OneInputOperatorTransformation:
-        """``tables``: one, or any number of them one after the other, which are taken when the savepoint is written, and never held together.
+        """Converts tables to state. ``tables``: one, or any number of them one after the other, which are read when the savepoint is written, and never
+        held together.
 
         ``trusts_pickles``: keys that a savepoint has as pickled objects of classes are read to know their key groups, which lets who wrote the savepoint run
         code here; without it they are ``Misuse``."""
@@ -85,28 +86,28 @@ class OperatorTransformation:
 
 
 class OneInputOperatorTransformation:
-    """Tables that have no form yet."""
+    """Tables without an assigned kind of state."""
 
     def __init__(self, tables: Tables, trusts_pickles: bool = False) -> None:
         self._tables = tables
         self._trusts_pickles = trusts_pickles
 
     def key_by(self, column: str, key_type: TypeInformation) -> KeyedOperatorTransformation:
-        """``key_type``: as in the program's ``key_by``; ``Types.PICKLED_BYTE_ARRAY()`` where that gives none."""
+        """Groups rows by a key column. ``key_type``: as in the program's ``key_by``; ``Types.PICKLED_BYTE_ARRAY()`` where that declares none."""
         return KeyedOperatorTransformation(self._tables, column, key_type, self._trusts_pickles)
 
     def list_state(self, descriptor: ListStateDescriptor, column: str = ELEMENT) -> StateBootstrapTransformation:
-        """Elements that are dealt to the subtasks."""
+        """Writes a column as list state, whose elements are distributed over the subtasks."""
         return self._elements(descriptor.name, descriptor.elem_type_info, StateRedistribution.SPLIT, "list", column)
 
     def union_state(self, descriptor: ListStateDescriptor, column: str = ELEMENT) -> StateBootstrapTransformation:
-        """Elements all of which every subtask gets."""
+        """Writes a column as union list state, all of whose elements each subtask gets."""
         return self._elements(descriptor.name, descriptor.elem_type_info, StateRedistribution.UNION, "union", column)
 
     def broadcast_state(
         self, descriptor: MapStateDescriptor, key_column: str = KEY, value_column: str = VALUE
     ) -> StateBootstrapTransformation:
-        """Entries of which every subtask gets a copy."""
+        """Writes two columns as broadcast state, of which every subtask gets a copy."""
         entry = RowTypeInfo([descriptor.key_type_info, descriptor.value_type_info], ["key", "value"])
 
         def batches() -> Iterator[pa.RecordBatch]:
@@ -123,7 +124,8 @@ class OneInputOperatorTransformation:
     def like(
         self, reader: SavepointReader, identifier: OperatorIdentifier, state_name: str
     ) -> StateBootstrapTransformation:
-        """As a state of a savepoint: same name, kind and types. The tables have the columns that reading it gave; values and rows may be others.
+        """Writes tables as a state of a savepoint: with its name, kind and types. The tables have the columns of that state when it is read; values and
+        rows may differ.
 
         ``key_group`` is not looked at. Elements stay with their ``subtask``; without that column list state is dealt evenly. Broadcast state is written once.
         """
@@ -168,7 +170,7 @@ class OneInputOperatorTransformation:
 
 
 class KeyedOperatorTransformation:
-    """Tables with a column of keys."""
+    """Tables with a key column."""
 
     def __init__(self, tables: Tables, column: str, key_type: TypeInformation, trusts_pickles: bool) -> None:
         self._tables = tables
@@ -177,7 +179,8 @@ class KeyedOperatorTransformation:
         self._key_type = key_type
 
     def transform(self, descriptor: StateDescriptor, column: str = VALUE) -> StateBootstrapTransformation:
-        """``column``: what the state holds for each key, in the descriptor's type: the list of a list state, the accumulator of an aggregating one."""
+        """Writes a column as keyed state. ``column``: the value for each key, in the descriptor's type: the list of a list state, the accumulator of an
+        aggregating one."""
         kind = next((kind for of, kind in _KINDS.items() if isinstance(descriptor, of)), None)
         if kind is None or descriptor.ttl_config is not None:
             raise Misuse(f"{descriptor!r} cannot be written from a table" + ("" if kind is None else ": it expires"))
@@ -194,7 +197,7 @@ class KeyedOperatorTransformation:
     def timers(
         self, domain: TimeDomain = TimeDomain.EVENT_TIME, column: str = TIMESTAMP
     ) -> StateBootstrapTransformation:
-        """``column``: when each timer fires, milliseconds since 1970."""
+        """Writes timers. ``column``: when each timer fires, milliseconds since 1970."""
         name = TIMERS[domain]
 
         def batches() -> Iterator[pa.RecordBatch]:
@@ -221,7 +224,7 @@ class KeyedOperatorTransformation:
 
 
 def _groups_of_columns(trusts_pickles: bool, batch: pa.RecordBatch, max_parallelism: int) -> Groups:
-    """Keys of a state as it was read: in one column, or in several of columnar aggregates. Pickled ones are unpickled for it."""
+    """Returns the key groups of a state that was read: its key is one column, or several for columnar aggregates. Pickled keys are unpickled."""
     names = [name for name in batch.schema.names if name == KEY or name.startswith(KEY_PREFIX)]
     fields = [batch.schema.field(name) for name in names]
     if names != [KEY]:
@@ -241,7 +244,7 @@ def _batch(arrays: list[pa.Array], fields: list[pa.Field]) -> pa.RecordBatch:
 
 
 def _as_type(table: pa.Table, column: str, type_info: TypeInformation, state: str) -> pa.Array:
-    """A column in the form of a file of state."""
+    """Converts a column to the form of a state file."""
     field = type_info.arrow_field(column)
     if PICKLED in (field.metadata or {}) and not _is_pickled(table, column):
         return encode_column(type_info, _column(table, column, state).to_pylist(), f"state '{state}'")

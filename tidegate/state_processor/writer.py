@@ -1,4 +1,4 @@
-"""Writes a new savepoint, or one that changes another (Flink: ``SavepointWriter.java``).
+"""Writes a new savepoint, or a changed copy of another (Flink: ``SavepointWriter.java``).
 
     new_savepoint ──────────────┐
     from_existing_savepoint ────┴─ with_operator · with_state · change_operator_identifier · remove_operator ─▶ write(path)
@@ -42,22 +42,22 @@ from tidegate.wire.manifest import METADATA_FILE
 __all__ = ["SavepointWriter"]
 
 INLINE_BYTES = 20 << 10
-"""Flink's default of ``execution.checkpointing.data-inline-threshold``."""
+"""The most bytes of inline state: Flink's default of ``execution.checkpointing.data-inline-threshold``."""
 COPY_BYTES = 8 << 20
-"""Chosen, not measured: pieces in which files are copied."""
+"""The bytes of the pieces in which files are copied. Chosen, not measured."""
 _NAME = "state-processor"
 
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
-    """What is written of one operator, by the name of the state. ``is_new``: it is not in the savepoint that is changed."""
+    """The written states of one operator, by name. ``is_new``: the changed savepoint does not have the operator."""
 
     written: Mapping[str, StateBootstrapTransformation]
     is_new: bool
 
 
 class SavepointWriter:
-    """Collects changes; ``write`` makes them."""
+    """Collects changes of a savepoint; ``write`` applies them."""
 
     def __init__(self, base: tuple[str, CheckpointManifest] | None, max_parallelism: int) -> None:
         self._base = base
@@ -69,15 +69,15 @@ class SavepointWriter:
 
     @staticmethod
     def new_savepoint(max_parallelism: int = 128) -> SavepointWriter:
-        """``max_parallelism``: of all its operators; a job that restores it takes it over. Raises ``Misuse`` outside of 1 to 32768."""
+        """Starts an empty savepoint. ``max_parallelism``: of all its operators; a job that restores it uses it. Raises ``Misuse`` outside of 1 to 32768."""
         if not 0 < max_parallelism <= UPPER_BOUND_MAX_PARALLELISM:
             raise Misuse(f"max_parallelism is 1 to {UPPER_BOUND_MAX_PARALLELISM}, not {max_parallelism}")
         return SavepointWriter(None, max_parallelism)
 
     @staticmethod
     def from_existing_savepoint(path: str) -> SavepointWriter:
-        """Begins with everything that the savepoint, or checkpoint, at ``path`` holds. Raises ``StorageError``,
-        ``CorruptData``, ``VersionMismatch``, and ``Misuse`` for a checkpoint with data in flight."""
+        """Starts with the content of a savepoint, or checkpoint, at ``path``. Raises ``StorageError``, ``CorruptData``, ``VersionMismatch``, and
+        ``Misuse`` for a checkpoint with data in flight."""
         location, manifest = CheckpointStorage().read_checkpoint(path)
         if manifest.edges:
             raise Misuse(f"{location} is an unaligned checkpoint with data in flight: take a savepoint and change that")
@@ -87,7 +87,7 @@ class SavepointWriter:
     def with_operator(
         self, identifier: OperatorIdentifier, *transformations: StateBootstrapTransformation
     ) -> SavepointWriter:
-        """Adds an operator with these states. Raises ``Misuse`` when there is one already: remove it first, or change single states with ``with_state``."""
+        """Adds an operator with these states. Raises ``Misuse`` when it exists: remove it first, or change single states with ``with_state``."""
         if identifier.operator_id in self._operators:
             raise Misuse(
                 f"there is an operator {identifier} already: remove_operator, or with_state for single states of it"
@@ -101,7 +101,7 @@ class SavepointWriter:
     def with_state(
         self, identifier: OperatorIdentifier, *transformations: StateBootstrapTransformation
     ) -> SavepointWriter:
-        """Writes these states of an operator anew, or besides; its other states stay. Raises ``Misuse`` when there is no such operator."""
+        """Replaces or adds states of an operator; its other states are kept. Raises ``Misuse`` when there is no such operator."""
         self._known(identifier)
         before = self._changes.get(identifier.operator_id, _Changes({}, is_new=False))
         written = {**before.written, **_by_name(identifier, transformations)}
@@ -109,14 +109,14 @@ class SavepointWriter:
         return self
 
     def remove_operator(self, identifier: OperatorIdentifier) -> SavepointWriter:
-        """Raises ``Misuse`` when there is no such operator."""
+        """Removes an operator with its state. Raises ``Misuse`` when there is no such operator."""
         self._known(identifier)
         del self._operators[identifier.operator_id]
         self._changes.pop(identifier.operator_id, None)
         return self
 
     def change_operator_identifier(self, old: OperatorIdentifier, new: OperatorIdentifier) -> SavepointWriter:
-        """Gives an operator's state to that of another uid. Raises ``Misuse`` when there is no such operator, or there is one of the new name."""
+        """Renames an operator, so that its state belongs to another uid. Raises ``Misuse`` when there is no such operator, or one with the new name."""
         operator = self._known(old)
         if new.operator_id in self._operators:
             raise Misuse(f"there is an operator {new} already")
@@ -131,8 +131,8 @@ class SavepointWriter:
         return self
 
     def write(self, path: str, *, temporary_directory: str | None = None) -> None:
-        """Writes the savepoint into the directory ``path``, a local one or a URI, which must not hold one. Rows are
-        sorted in ``temporary_directory`` (the system's by default), which needs as much room as the states that are written.
+        """Writes the savepoint into the directory ``path``, a local one or a URI, which must not hold one. Rows are sorted in ``temporary_directory``
+        (the system's by default), which needs as much space as the written states.
 
         Raises ``StorageError``, ``SchemaMismatch`` for tables that do not fit their state, ``Misuse`` for an entry that is there twice,
         ``ConfigurationError`` where the configuration of this process wants savepoints signed, and has no key for it.
@@ -195,7 +195,7 @@ class SavepointWriter:
         store: FileSegmentStore,
         temporary: str | None,
     ) -> dict[int, OperatorSnapshot]:
-        """Writes one state; the part of each subtask."""
+        """Writes one state; returns the snapshot of each subtask."""
         about = StateDescription(operator.uid or operator.name, state.state_name, state.kind, state.types)
         maximum, parallelism, what = operator.max_parallelism, operator.parallelism, f"state '{state.state_name}'"
         if state.redistribution is not None:
@@ -227,7 +227,7 @@ class SavepointWriter:
 
 
 class _Copies:
-    """Files of the savepoint that is changed, each copied once."""
+    """Copies the files of the changed savepoint, each once."""
 
     def __init__(self, source: FileSegmentSource, store: FileSegmentStore) -> None:
         self._source = source

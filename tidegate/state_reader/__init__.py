@@ -1,4 +1,4 @@
-"""Open state: any checkpoint or savepoint as pyarrow tables, without the job's classes.
+"""Opens any checkpoint or savepoint as pyarrow tables, without the job's classes.
 
     from tidegate.state_reader import open_checkpoint
     checkpoint = open_checkpoint("/data/checkpoints/<job id>/chk-7")

@@ -1,4 +1,4 @@
-"""State as a page shows it, one request for one process: ``python -m tidegate.state_reader.browsing <request as JSON>``.
+"""Reads state for the web UI, with one process for each request: ``python -m tidegate.state_reader.browsing <request as JSON>``.
 
     {"path": ...}                                          ─▶ {"operators": [{"id", "title", "name", "parallelism", "states": [...]}]}
     {"path", "operator", "state", "key", "first": ...}     ─▶ {"kind", "columns", "rows": [[text, ...]], "from", "has_more", "total"}
@@ -24,22 +24,22 @@ from tidegate.state_reader.checkpoint import Checkpoint, Operator, State, open_c
 from tidegate.state_reader.rows import of_key, readable_rows, to_text
 
 ROWS = 50
-"""A page of a table; chosen, not measured."""
+"""The most rows of an answer. Chosen, not measured."""
 CELL_CHARACTERS = 300
-"""Chosen, not measured: a few lines of a cell. ``tidegate state show --format json`` gives whole values."""
+"""The most characters of a cell: some lines. Chosen, not measured. ``tidegate state show --format json`` prints whole values."""
 STATES = 200
-"""A checkpoint shows so many; the smallest file of each is opened, to see what kind of state it is. Chosen, not measured."""
+"""The most states that are listed; the smallest file of each is opened, to get the kind of the state. Chosen, not measured."""
 FILE_BYTES = 256 << 20
-"""A file is read as a whole; what is larger is for a program. Chosen, not measured."""
+"""The most bytes of a file that is read, since it is read as a whole; larger ones are for a program. Chosen, not measured."""
 MEMORY_BYTES = 3 << 30
-"""What the process may take, with the address space that Arrow's allocator reserves and a file with its rows."""
+"""The most memory of the process, with the address space that Arrow's allocator reserves and a file with its rows."""
 NICE = 5
-"""The JobManager's own work goes first; on a busy machine the page still gets its answer. Chosen, not measured."""
+"""The niceness of the process, below the JobManager's own work; on a busy machine the page still gets its answer. Chosen, not measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrowseRequest:
-    """``key``: only its rows; empty: all of them, from number ``first`` on."""
+    """A request of the web UI. ``key``: only its rows; empty: all of them, from number ``first`` on."""
 
     path: str
     operator: str = ""
@@ -49,12 +49,12 @@ class BrowseRequest:
 
     @staticmethod
     def of(text: str) -> BrowseRequest:
-        """From JSON, by the names of the fields."""
+        """Parses a request from JSON, by the names of the fields."""
         return BrowseRequest(**json.loads(text))
 
 
 def answer(request: BrowseRequest) -> JsonObject:
-    """Raises what ``open_checkpoint`` and ``Checkpoint.table`` raise, and ``Misuse`` for what is too large."""
+    """Answers a request. Raises what ``open_checkpoint`` and ``Checkpoint.table`` raise, and ``Misuse`` for a file that is too large."""
     checkpoint = open_checkpoint(request.path)
     if not request.operator:
         return {"operators": list(_operators(checkpoint))}
@@ -112,7 +112,7 @@ def _rows(checkpoint: Checkpoint, found: State, request: BrowseRequest) -> JsonO
 
 
 def _taken(checkpoint: Checkpoint, found: State, request: BrowseRequest) -> Iterator[pa.Table]:
-    """The rows of the answer, and one more when there is one."""
+    """Yields the rows of the answer, and one more when there are more."""
     skip, left = request.first, ROWS + 1
     for table in checkpoint.tables_of(found, type_names=False):
         wanted = of_key(table, request.key) if request.key else table
@@ -125,7 +125,7 @@ def _taken(checkpoint: Checkpoint, found: State, request: BrowseRequest) -> Iter
 
 
 def _largest(found: State) -> int:
-    """Bytes of its largest file, or of the files that have to be merged when it has levels."""
+    """Returns the bytes of a state's largest file, or of the files to be merged when it has levels."""
     sizes = [segment.handle.size_bytes for segment in found.segments]
     sizes += [handle.handle.size_bytes for _, handle in found.elements]
     sizes += [channel.handle.size_bytes for channel in found.channels]

@@ -1,4 +1,4 @@
-"""Data in flight as tables: what an unaligned checkpoint holds of the channels between subtasks.
+"""Reads data in flight as tables: the data of an unaligned checkpoint in the channels between subtasks.
 
 Two states of an operator: ``in-flight.input``, of the head of a chain, had reached the consumer; ``in-flight.output``, of its
 tail, still waited at the producer. A row stands for one record, in the order of its channel:
@@ -28,7 +28,7 @@ _WATERMARK_KEY, _EVENT_KEY = b"tidegate.watermark", b"tidegate.event"
 
 
 def read_channel(source: VerifiedSegments, channel: ChannelStateHandle, state_name: str, place: str) -> pa.Table:
-    """Returns the rows of one channel. ``place`` is the checkpoint, for messages. Raises ``CorruptData``."""
+    """Reads the rows of one channel. ``place``: the checkpoint, for messages. Raises ``CorruptData``."""
     handle = channel.handle
     where = f"state file {place}/{handle.path}" if handle.path else f"data in flight inside {place}/_metadata"
     name = f"{where} (edge {channel.edge_id}, subtask {channel.producer} to {channel.consumer})"

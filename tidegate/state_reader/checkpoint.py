@@ -1,4 +1,4 @@
-"""A checkpoint or savepoint, opened for reading.
+"""Opens a checkpoint or savepoint for reading.
 
     open_checkpoint(path) ─▶ Checkpoint ─▶ operators ─▶ states ─▶ tables, one for each segment, or all as one
 
@@ -50,8 +50,8 @@ TYPE_SUFFIX = "_type"
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """One state of one operator, over all its subtasks. Keyed state has ``segments``, sorted by key group; operator state
-    has ``elements``: (subtask, handle). Data in flight, ``in-flight.input`` and ``in-flight.output``, has ``channels``."""
+    """One state of one operator, over all its subtasks. ``segments``: of keyed state, sorted by key group; ``elements``: of operator state, (subtask,
+    handle); ``channels``: of data in flight, ``in-flight.input`` and ``in-flight.output``."""
 
     name: str
     segments: tuple[SegmentHandle, ...] = ()
@@ -60,30 +60,30 @@ class State:
 
     @property
     def is_keyed(self) -> bool:
-        """Tells whether this is keyed state."""
+        """Whether the state is keyed."""
         return bool(self.segments)
 
     @property
     def redistribution(self) -> str:
-        """How a rescaled job gets it: ``KEY_GROUPS``, ``SPLIT``, ``UNION``, ``BROADCAST`` or ``CHANNELS``."""
+        """How the state is redistributed when the job is rescaled: ``KEY_GROUPS``, ``SPLIT``, ``UNION``, ``BROADCAST`` or ``CHANNELS``."""
         if self.channels:
             return "CHANNELS"
         return "KEY_GROUPS" if self.is_keyed else self.elements[0][1].redistribution.value
 
     @property
     def has_levels(self) -> bool:
-        """Tells whether the state is incremental: rows of one segment replace those of another, or are added to them."""
+        """Whether the state is incremental: rows of one segment replace those of another, or are added to them."""
         return any(segment.level for segment in self.segments)
 
     @property
     def stored_rows(self) -> int:
-        """Those that are replaced by rows of a higher level included."""
+        """The number of stored rows, with those that rows of a higher level replace."""
         keyed = sum(segment.offsets[-1] - segment.offsets[0] for segment in self.segments)
         return keyed + sum(handle.elements for _, handle in self.elements)
 
     @property
     def size_bytes(self) -> int:
-        """A file that several segments are parts of counts once."""
+        """The bytes of the state's files; a file with several segments counts once."""
         files = {segment.handle.path or index: segment.handle.size_bytes for index, segment in enumerate(self.segments)}
         elements = sum(handle.handle.size_bytes for _, handle in self.elements)
         return sum(files.values()) + elements + sum(channel.handle.size_bytes for channel in self.channels)
@@ -91,18 +91,18 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """What the manifest says of one operator."""
+    """One operator of the manifest with its states."""
 
     described: OperatorState
     states: tuple[State, ...]
 
     @property
     def title(self) -> str:
-        """Its uid, or else its name."""
+        """The uid of the operator, or else its name."""
         return self.described.uid or self.described.name
 
     def state(self, name: str) -> State:
-        """Raises ``Misuse`` that names those there are."""
+        """Returns the state with a name. Raises ``Misuse`` that lists the existing ones."""
         for state in self.states:
             if state.name == name:
                 return state
@@ -111,7 +111,7 @@ class Operator:
 
 
 class Checkpoint:
-    """An opened checkpoint. ``location`` is its directory, ``manifest`` all that ``_metadata`` says, ``source`` reads its files."""
+    """An opened checkpoint. ``location``: its directory; ``manifest``: the content of ``_metadata``; ``source``: reads its files."""
 
     def __init__(self, location: str, manifest: CheckpointManifest, source: VerifiedSegments) -> None:
         self.location = location
@@ -120,7 +120,7 @@ class Checkpoint:
         self.source = source
 
     def operator(self, name: str) -> Operator:
-        """By id, uid or name. Raises ``Misuse`` when there is none or more than one."""
+        """Returns an operator by id, uid or name. Raises ``Misuse`` when there is none or more than one."""
         for matches in _MATCHES:
             found = [operator for operator in self.operators if matches(operator.described, name)]
             if len(found) == 1:
@@ -132,16 +132,16 @@ class Checkpoint:
         raise Misuse(f"no operator {name!r} in {self.location}; it has {known}")
 
     def table(self, operator: str, state: str) -> pa.Table:
-        """One state as a table. Raises ``Misuse``, ``CorruptData``, ``StorageError``."""
+        """Reads one state as a table. Raises ``Misuse``, ``CorruptData``, ``StorageError``."""
         return self.table_of(self.operator(operator).state(state))
 
     def table_of(self, state: State) -> pa.Table:
-        """Returns all rows of a state as one table."""
+        """Reads all rows of a state as one table."""
         return joined(self.tables_of(state), f"state '{state.name}' of {self.location}")
 
     def tables_of(self, state: State, *, type_names: bool = True) -> Iterator[pa.Table]:
-        """One table after another, as they lie on disk: by key group, or by subtask. ``type_names``: with the columns of
-        them, which takes some microseconds a value."""
+        """Reads a state as several tables in the order of storage: by key group, or by subtask. ``type_names``: whether to add columns with the types
+        of pickled values, which takes some microseconds a value."""
         for stack in stacks(state.segments):
             for rows in self.merged(stack):
                 yield with_types(rows) if type_names else rows
@@ -153,7 +153,7 @@ class Checkpoint:
             yield with_types(rows) if type_names else rows
 
     def merged(self, stack: Sequence[SegmentHandle]) -> Iterator[pa.Table]:
-        """Segments of one part of the key groups: one by one, or as one table when they have levels."""
+        """Reads the segments of one part of the key groups: one by one, or as one merged table when they have levels."""
         tables = (read_segment(self.source, segment, self.location) for segment in stack)
         if any(segment.level for segment in stack):
             yield as_one(list(tables), [segment.key_groups for segment in stack], is_identity)
@@ -161,24 +161,22 @@ class Checkpoint:
             yield from tables
 
     def rows_in(self, state: State) -> int:
-        """Returns how many entries, elements or records there are. State with levels and data in flight are read for
-        that."""
+        """Returns the number of entries, elements or records. Reads states with levels and data in flight."""
         if not state.has_levels and not state.channels:
             return state.stored_rows
         return sum(table.num_rows for table in self.tables_of(state, type_names=False))
 
     def rows_of(self, segment: SegmentHandle) -> pa.Table:
-        """One segment as it is stored."""
+        """Reads one segment as it is stored."""
         return read_segment(self.source, segment, self.location)
 
     def kind_of(self, state: State) -> str:
-        """``value``, ``list``, ``map``, ``reducing``, ``aggregating``, ``timers``, ``columnar_windows`` ...: what the
-        metadata of its smallest file says."""
+        """Returns the kind in the metadata of the state's smallest file: ``value``, ``list``, ``map``, ``reducing``, ``aggregating``, ``timers``,
+        ``columnar_windows`` ..."""
         return IN_FLIGHT if state.channels else _kind_in(self.schema_of(state))
 
     def schema_of(self, state: State) -> pa.Schema:
-        """Returns the columns of its smallest file, with their metadata. (One where all rows would have a null may lack
-        a column of the namespace.)"""
+        """Returns the columns of the state's smallest file, with their metadata. (It may lack a column of the namespace that is null in all rows.)"""
         if state.is_keyed:
             smallest = min(state.segments, key=lambda segment: segment.handle.size_bytes)
             return read_segment(self.source, smallest, self.location).schema
@@ -190,8 +188,7 @@ class Checkpoint:
 
 
 def open_checkpoint(path: str) -> Checkpoint:
-    """Returns the checkpoint or savepoint at ``path``: its directory or its ``_metadata``, local or a URI that
-    pyarrow.fs knows.
+    """Opens the checkpoint or savepoint at ``path``: its directory or its ``_metadata``, local or a URI that pyarrow.fs supports.
 
     Raises ``StorageError`` (not there, not readable), ``CorruptData`` (damaged or incomplete; names the file) or
     ``VersionMismatch``.
@@ -201,7 +198,7 @@ def open_checkpoint(path: str) -> Checkpoint:
 
 
 def joined(tables: Iterator[pa.Table], what: str) -> pa.Table:
-    """Tables of one state as one: a column that some of them lack is null there. Raises ``CorruptData``."""
+    """Joins the tables of one state; a column that some of them lack is null there. Raises ``CorruptData``."""
     parts = list(tables)
     try:
         whole = pa.concat_tables(parts, promote_options="default")
@@ -213,7 +210,7 @@ def joined(tables: Iterator[pa.Table], what: str) -> pa.Table:
 
 
 def with_types(table: pa.Table) -> pa.Table:
-    """Returns the table with a column ``<name>_type`` behind each column of pickled objects."""
+    """Returns the table with a column ``<name>_type`` after each column of pickled objects."""
     for name in table.schema.names:
         field = table.schema.field(name)
         if is_pickled(field):
@@ -229,11 +226,11 @@ _MATCHES: tuple[_Matches, ...] = (
     lambda operator, name: bool(name) and operator.uid == name,
     lambda operator, name: operator.name == name,
 )
-"""In this order."""
+"""How an operator is found by its name, in this order."""
 
 
 def _states_of(operator: OperatorState) -> tuple[State, ...]:
-    """By name; keyed ones first, data in flight last."""
+    """Returns the states of an operator by name; keyed ones first, data in flight last."""
     segments: dict[str, list[SegmentHandle]] = {}
     elements: dict[str, list[tuple[int, OperatorStateHandle]]] = {}
     for subtask, snapshot in sorted(operator.subtasks.items()):

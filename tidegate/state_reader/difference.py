@@ -1,4 +1,4 @@
-"""What changed between two checkpoints: entries that were added, removed, or have another value.
+"""Compares two checkpoints: entries that were added, removed, or have another value.
 
 An entry of keyed state is known by its key, window or namespace, and time (of a timer); elements of operator state have no
 names, so they are added or removed only. Pickled values are compared by their bytes.
@@ -28,20 +28,20 @@ from tidegate.wire.state_columns import ELEMENT, KEY_GROUP, is_identity
 
 EXAMPLES = 3
 JOIN_ROWS = 256
-"""From so many rows of a key group on, Arrow first takes those away that are the same."""
+"""The rows of a key group from which on Arrow first removes equal rows."""
 
 Row = Mapping[str, FieldValue]
 
 
 @dataclass(slots=True)
 class StateDifference:
-    """Counts of one state, and the first examples: rows as dicts of what differs (``changed``: before and after)."""
+    """The differences of one state: counts, and the first examples as dicts of the differing rows (``changed``: before and after)."""
 
     operator_id: str
     operator: str
     state: str
     before: int = 0
-    """Rows in the first checkpoint."""
+    """The rows in the first checkpoint."""
     after: int = 0
     added: int = 0
     removed: int = 0
@@ -52,13 +52,13 @@ class StateDifference:
 
     @property
     def is_same(self) -> bool:
-        """Tells whether nothing was added, removed or changed."""
+        """Whether the state is equal in both checkpoints."""
         return not (self.added or self.removed or self.changed)
 
 
 def compare(first: Checkpoint, second: Checkpoint, examples: int = EXAMPLES) -> Iterator[StateDifference]:
-    """One difference for each state of either checkpoint, also where nothing changed. Operators are matched by id.
-    Raises ``CorruptData``, ``StorageError``."""
+    """Yields one difference for each state of either checkpoint, also for equal ones. Operators are matched by id. Raises ``CorruptData``,
+    ``StorageError``."""
     befores = {operator.described.operator_id: operator for operator in first.operators}
     afters = {operator.described.operator_id: operator for operator in second.operators}
     for operator_id in dict.fromkeys((*befores, *afters)):
@@ -103,7 +103,7 @@ class _Side:
 
 @dataclass(frozen=True, slots=True)
 class _Elements:
-    """Elements of operator state by what makes them equal, and one of each as it is stored."""
+    """Counts of equal elements of operator state, and one of each as it is stored."""
 
     counts: Counter[object]
     shown: dict[object, tuple[FieldValue, pa.Field]]
@@ -130,8 +130,7 @@ def _compare_state(before: _Side, after: _Side, found: StateDifference, examples
 
 
 class _Groups:
-    """Rows by key group, of segments that are read when the first of their groups is asked for, and forgotten behind
-    the last."""
+    """Rows by key group; a segment is read at the first of its groups, and released after the last."""
 
     def __init__(self, checkpoint: Checkpoint, segments: list[SegmentHandle]) -> None:
         self._checkpoint = checkpoint
@@ -140,7 +139,7 @@ class _Groups:
 
     @property
     def groups(self) -> set[int]:
-        """Those that have rows."""
+        """The key groups with rows."""
         return {
             segment.key_groups.start + i
             for segment in self._segments
@@ -165,7 +164,7 @@ class _Groups:
         return joined((rows for _, rows in parts), self._checkpoint.location) if parts else None
 
     def content(self, group: int) -> list[tuple[object, ...]]:
-        """What tells the rows of a group without reading them. A delta without any may say that windows are gone."""
+        """Returns what identifies the rows of a group without reading them. A delta without rows may remove windows."""
         found = []
         for segment in self._segments:
             at = group - segment.key_groups.start
@@ -192,7 +191,7 @@ def _pairs(left: _Groups, right: _Groups, grouped: bool) -> Iterator[tuple[pa.Ta
 
 
 def _unlike(table: pa.Table | None, other: pa.Table | None) -> pa.Table | None:
-    """The rows that are not in ``other`` exactly so, as far as Arrow can tell that: it spares most of the work."""
+    """Returns the rows without an equal one in ``other``, as far as Arrow can compare them, which saves most of the work."""
     if table is None or other is None or min(table.num_rows, other.num_rows) < JOIN_ROWS:
         return table
     if not table.schema.equals(other.schema):
@@ -205,7 +204,7 @@ def _unlike(table: pa.Table | None, other: pa.Table | None) -> pa.Table | None:
 
 
 def _entries(table: pa.Table | None) -> dict[object, Row]:
-    """Rows by what identifies them. A column that is null says nothing, so that files with and without it agree."""
+    """Returns the rows by their identity. A null column is left out, so that files with and without it compare as equal."""
     if table is None:
         return {}
     rows = table.drop_columns([KEY_GROUP]).to_pylist()
@@ -247,7 +246,7 @@ def _values(row: Row) -> Row:
 
 
 def _frozen(value: FieldValue) -> object:
-    """A hashable value that is equal when the state is: a NaN equals a NaN, and the order of a map means nothing."""
+    """Returns a hashable value that is equal for equal state: NaN equals NaN, and the order of a map is ignored."""
     if isinstance(value, Mapping):
         return tuple((name, _frozen(part)) for name, part in sorted(value.items()))
     if isinstance(value, list):

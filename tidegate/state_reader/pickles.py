@@ -1,4 +1,4 @@
-"""Pickled values without the job's classes: what type they are of, and plain ones as they are.
+"""Reads pickled values without the job's classes: their types, and the values of plain ones.
 
 Laws: no name that a pickle holds is ever imported or called, so nothing of the job runs here: each name becomes an inert
 class that only knows what it is called. ``plain_value`` gives numbers, texts, bytes, ``None``, and tuples, lists, dicts and
@@ -20,15 +20,15 @@ UNKNOWN = "?"
 
 _ENUM_MAKER = "_make_skeleton_enum"
 _BY_VALUE = ("_make_skeleton_class", _ENUM_MAKER)
-"""How cloudpickle makes a class that it packed whole: the second argument is its name."""
+"""The functions by which cloudpickle recreates a class that is part of the pickle: its name is the second argument."""
 _BUILDERS = ("_reconstructor", "__newobj__", "__newobj_ex__", "getattr")
-"""Functions that give an object of the class that is their first argument."""
+"""The functions that return an object of the class in their first argument."""
 _FUNCTION = "_make_function"
 
 
 @dataclass(frozen=True, slots=True)
 class Pickled:
-    """A pickled value that is not plain: shown as ``<app.Session, 123 bytes>``."""
+    """A pickled value that is not plain; printed as ``<app.Session, 123 bytes>``."""
 
     type_name: str
     content: bytes
@@ -38,7 +38,7 @@ class Pickled:
 
 
 def plain_value(content: bytes) -> FieldValue:
-    """The value when it is made of Python's own types only, else ``Pickled``; bytes that are no pickle have type ``?``."""
+    """Returns the value of a pickle when it only consists of Python's own types, else a ``Pickled``; invalid pickles have type ``?``."""
     unpickler = _InertUnpickler(io.BytesIO(content))
     try:
         value = unpickler.load()
@@ -48,13 +48,13 @@ def plain_value(content: bytes) -> FieldValue:
 
 
 def type_name(content: bytes) -> str:
-    """Type of a pickled value, such as ``int``, ``tuple`` or ``app.Session``; ``?`` when the bytes do not tell."""
+    """Returns the type of a pickled value, such as ``int``, ``tuple`` or ``app.Session``; ``?`` for an invalid pickle."""
     value = plain_value(content)
     return value.type_name if isinstance(value, Pickled) else _name_of(value)
 
 
 class _Inert:
-    """Stands for any object: it takes whatever a pickle gives to it and keeps nothing."""
+    """Stands for an object of any class in a pickle: it ignores its content."""
 
     def __new__(cls, *arguments: object, **named: object) -> Any:
         name, first = cls.__name__, arguments[0] if arguments else None
@@ -88,7 +88,7 @@ class _Inert:
 
 class _InertUnpickler(pickle.Unpickler):
     is_inert = False
-    """Whether a name appeared, so that the value is not what was pickled."""
+    """Whether the pickle named a class or function, so that the value is not the original."""
 
     def find_class(self, module_name: str, global_name: str, /) -> type[_Inert]:
         self.is_inert = True
@@ -105,7 +105,7 @@ def _inert_class(module_name: str, name: str) -> type[_Inert]:
 
 
 def _module_of(maker: str, arguments: tuple[object, ...]) -> str:
-    """Where a packed class was written: an argument of an enum's maker, among the attributes of another class."""
+    """Returns the module of a class that is part of a pickle: an argument of an enum's maker, or an attribute of another class."""
     if maker == _ENUM_MAKER:
         return str(arguments[4]) if len(arguments) > 4 else ""
     attributes = arguments[3] if len(arguments) > 3 and isinstance(arguments[3], dict) else {}

@@ -1,4 +1,4 @@
-"""Rows of state as people and JSON read them, and the rows of one key.
+"""Converts rows of state to readable values and to JSON, and selects the rows of one key.
 
 readable     Python values; pickled ones as they are when they are plain, else ``Pickled``
 to_json      what JSON can say: bytes in base64, a ``Pickled`` as {"type": ..., "pickle": base64}, odd keys as pairs
@@ -32,8 +32,7 @@ TIMERS = ("_timers.event", "_timers.processing")
 
 
 def readable_rows(table: pa.Table) -> Iterator[dict[str, FieldValue]]:
-    """Yields each row by column. Type names are left out (a ``Pickled`` has its own), and so is an element that is
-    there as JSON."""
+    """Yields each row as a dict. Type names are left out (a ``Pickled`` has its own), and so are elements with a JSON column."""
     names = [name for name in table.schema.names if not _is_repeated(name, table.schema)]
     fields = [table.schema.field(name) for name in names]
     for batch in table.select(names).to_batches(max_chunksize=1024):
@@ -43,7 +42,7 @@ def readable_rows(table: pa.Table) -> Iterator[dict[str, FieldValue]]:
 
 
 def readable(value: FieldValue, field: pa.Field) -> FieldValue:
-    """Returns a value of ``to_pylist`` of a column ``field``; a map becomes a list of pairs."""
+    """Converts a value of ``to_pylist`` of a column ``field``; a map becomes a list of pairs."""
     kind = field.type
     if value is None:
         return None
@@ -76,7 +75,7 @@ def time_text(epoch_ms: int) -> str:
 
 
 def element_value(content: bytes) -> FieldValue:
-    """Returns an element of operator state: what msgpack says, or else the pickled value."""
+    """Decodes an element of operator state: MessagePack, or else a pickled value."""
     try:
         return msgspec.msgpack.decode(content)
     except (msgspec.MsgspecError, RecursionError):
@@ -84,7 +83,7 @@ def element_value(content: bytes) -> FieldValue:
 
 
 def to_json(value: FieldValue) -> Json:
-    """Converts a value of state into what JSON can hold; bytes become Base64."""
+    """Converts a value of state to JSON; bytes become Base64."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
@@ -107,14 +106,14 @@ def to_json(value: FieldValue) -> Json:
 
 
 def to_text(value: FieldValue) -> str:
-    """One cell of a table."""
+    """Formats a value as the cell of a table."""
     if isinstance(value, (str, Pickled)):
         return str(value)
     return json.dumps(_with_texts(value), ensure_ascii=False)
 
 
 def of_key(table: pa.Table, text: str) -> pa.Table:
-    """The rows of keyed state whose key is ``text``. Raises ``Misuse`` when no key of that type can be."""
+    """Returns the rows of keyed state with the key ``text``. Raises ``Misuse`` for a text that cannot be a key of that type."""
     names = [name for name in table.schema.names if name == KEY or name.startswith(KEY_PREFIX)]
     if len(names) == 1 and _is_simple(table.schema.field(names[0])):
         return table.filter(pc.equal(table.column(names[0]), _scalar(text, table.schema.field(names[0]).type)))
@@ -133,7 +132,7 @@ def _is_repeated(name: str, schema: pa.Schema) -> bool:
 
 
 def _with_texts(value: FieldValue) -> Json:
-    """As ``to_json``, with short texts for what is pickled."""
+    """Converts a value to JSON like ``to_json``, with short texts for pickled values."""
     if isinstance(value, Pickled):
         return str(value)
     if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):

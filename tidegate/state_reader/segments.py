@@ -1,4 +1,4 @@
-"""One file of state as a table, checked against what the manifest says of it.
+"""Reads one state file as a table, and checks it against the manifest.
 
 Laws: size and checksum first (the store does that), then the Arrow file itself, then the index: a row is only returned
 when its key group is the one that ``offsets`` names. What does not fit is ``CorruptData`` naming the file.
@@ -23,14 +23,14 @@ MSGPACK_KEY = b"tidegate.msgpack"
 
 
 class VerifiedSegments(Protocol):
-    """Bytes behind a handle, size and checksum verified."""
+    """Reads the bytes of a handle and verifies their size and checksum."""
 
     def read(self, handle: StateHandle) -> memoryview:
-        """Returns the bytes of a handle. Raises an error when size or checksum do not match."""
+        """Returns the bytes of a handle. Raises an error when size or checksum differ."""
 
 
 def read_segment(source: VerifiedSegments, segment: SegmentHandle, place: str) -> pa.Table:
-    """Returns the rows of one segment, sorted by ``key_group``. ``place`` is the checkpoint, for messages."""
+    """Reads the rows of one segment, sorted by ``key_group``. ``place``: the checkpoint, for messages."""
     name = file_name(segment.handle, segment.state_name, place)
     table = _opened(source.read(segment.handle), name)
     first, last = segment.offsets[0], segment.offsets[-1]
@@ -46,7 +46,7 @@ def read_segment(source: VerifiedSegments, segment: SegmentHandle, place: str) -
 
 
 def read_elements(source: VerifiedSegments, state: OperatorStateHandle, place: str) -> pa.Table:
-    """Returns the elements of one subtask's operator state: one binary column ``element``."""
+    """Reads the elements of one subtask's operator state: one binary column ``element``."""
     name = file_name(state.handle, state.state_name, place)
     table = _opened(source.read(state.handle), name)
     if table.schema.names != [ELEMENT] or table.num_rows != state.elements:
@@ -58,8 +58,7 @@ def read_elements(source: VerifiedSegments, state: OperatorStateHandle, place: s
 
 
 def description_of(schema: pa.Schema) -> JsonObject:
-    """Returns the JSON object in a state file's metadata: version, operator, state, kind, types. Empty when there is
-    none."""
+    """Returns the JSON object in a state file's metadata: version, operator, state, kind, types. Empty when there is none."""
     content = (schema.metadata or {}).get(METADATA_KEY)
     found: JsonObject = json.loads(content) if content else {}
     return found
@@ -76,7 +75,7 @@ def is_msgpack(field: pa.Field) -> bool:
 
 
 def file_name(handle: StateHandle, state_name: str, place: str) -> str:
-    """What messages call the bytes behind a handle."""
+    """Returns the name of a handle's file in messages."""
     if not handle.path:
         return f"state '{state_name}' inside {place}/_metadata"
     absolute = "://" in handle.path or handle.path.startswith("/")

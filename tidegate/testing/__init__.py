@@ -1,4 +1,4 @@
-"""Aids for testing a job: single operators, whole jobs on a cluster that loses processes, and exactly-once results.
+"""Tools for testing a job: single operators, whole jobs on a cluster that loses processes, and exactly-once results.
 
     OperatorHarness       a piece of a job in the test's thread: push records and watermarks, fire timers, snapshot, restore
     MiniCluster           a cluster of processes for a test; kills on demand, or at a barrier (``faults``)

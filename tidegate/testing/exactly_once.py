@@ -1,4 +1,4 @@
-"""``assert_exactly_once``: what a job wrote, compared with what it had to write."""
+"""``assert_exactly_once``: compares the written records of a job with the expected ones."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Callable, Hashable, Iterable
 from tidegate.model.values import Record
 
 _SHOWN = 5
-"""Enough to see a pattern in a failed test's message."""
+"""The most records of each kind in a message: enough to see a pattern."""
 
 
 def assert_exactly_once(
     expected: Iterable[Hashable], actual: Iterable[Hashable], *, in_order_by: Callable[[Record], Hashable] | None = None
 ) -> None:
-    """Each record of ``expected`` is in ``actual`` as often as there, and nothing else is.
+    """Asserts that ``actual`` has the same records as ``expected``, each as often.
 
     ``in_order_by``: a key of a record; the records of one key must come in their expected order. Raises ``AssertionError``
     that counts and shows what is lost, what came more than once, and what was not expected.

@@ -1,4 +1,4 @@
-"""Test cases under PyFlink's names (``pyflink.testing.test_case_utils``), so that a test suite written with them runs here.
+"""Test cases under PyFlink's names (``pyflink.testing.test_case_utils``), so that test suites for PyFlink run here.
 
     class OrderTests(PyFlinkStreamingTestCase):
         def test_orders(self):
@@ -45,9 +45,9 @@ __all__ = [
 ]
 
 _SLOTS = 16
-"""Slots cost nothing until they are used; tests share the cluster."""
+"""The slots of the shared cluster; unused ones cost nothing."""
 _PARALLELISM = 2
-"""The least that has an exchange between subtasks."""
+"""The parallelism of tests: the least one with an exchange between subtasks."""
 
 __getattr__ = refusing(
     __name__,
@@ -67,7 +67,7 @@ def _shared_cluster() -> MiniCluster:
 
 
 class _OnSharedCluster:
-    """An ``Executor`` whose cluster starts with its first job: most tests of an API run none."""
+    """An ``Executor`` whose cluster starts with its first job, since most tests of an API run none."""
 
     def execute(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> JobExecutionResult:
         with self._cluster() as executor:
@@ -84,7 +84,7 @@ class _OnSharedCluster:
 
 
 class PyFlinkTestCase(unittest.TestCase):
-    """``tempdir``: a directory that goes with the class."""
+    """A test case on the shared cluster. ``tempdir``: a directory that is removed with the class."""
 
     tempdir: ClassVar[str]
     env: StreamExecutionEnvironment
@@ -113,7 +113,7 @@ class PyFlinkTestCase(unittest.TestCase):
 
 
 class PyFlinkUTTestCase(PyFlinkTestCase):
-    """A new ``env`` for each test."""
+    """A test case with a new ``env`` for each test."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -121,7 +121,7 @@ class PyFlinkUTTestCase(PyFlinkTestCase):
 
 
 class PyFlinkITTestCase(PyFlinkTestCase):
-    """One ``env`` for all tests of the class."""
+    """A test case with one ``env`` for all tests of the class."""
 
     mode: ClassVar[RuntimeExecutionMode] = RuntimeExecutionMode.STREAMING
 

@@ -1,5 +1,5 @@
-"""Decorators that say how stable a name is (PyFlink: ``pyflink.util.api_stability_decorators``). They mark and change nothing
-else; ``Deprecated`` says so when the name is used."""
+"""Decorators that mark the stability of a name (PyFlink: ``pyflink.util.api_stability_decorators``). They change nothing else; ``Deprecated`` warns
+when the name is used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Deprecated", "Experimental", "Internal", "Public", "PublicEvolving"]
 def Deprecated(  # noqa: N802  (PyFlink's name)
     since: str, detail: str | None = None
 ) -> Callable[[T], T]:
-    """Marks a name as deprecated since a version; calling a function so marked warns."""
+    """Marks a name as deprecated since a version; a call of the function warns."""
 
     def decorate(func: T) -> T:
         if inspect.isclass(func):
@@ -36,7 +36,7 @@ def Deprecated(  # noqa: N802  (PyFlink's name)
 
 def _mark(stability: str) -> Callable[..., Any]:
     def decorate(func: Any = None) -> Any:
-        """Marks a class or function with how stable it is, and changes nothing else."""
+        """Marks the stability of a class or function, and changes nothing else."""
         if func is None:
             return decorate
         func.__stability__ = stability

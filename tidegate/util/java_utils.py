@@ -1,5 +1,5 @@
-"""PyFlink's helpers for objects of Java (``pyflink.util.java_utils``): the settings of an environment under Java's names of
-methods; the other names import, using one is refused.
+"""PyFlink's helpers for Java objects (``pyflink.util.java_utils``): the settings of an environment under Java's method names; using any other name
+raises an error.
 
     get_j_env_configuration(env._j_stream_execution_environment).setString("parallelism.default", "2")
 """
@@ -25,7 +25,7 @@ _NAMES = re.compile(r"(get|set)(String|Integer|Boolean|Float)|containsKey|toMap"
 
 
 class JavaConfiguration:
-    """``configuration`` with ``setString`` for ``set_string``, and so on. Other methods raise ``AttributeError``."""
+    """A ``Configuration`` with Java's method names: ``setString`` for ``set_string``, and so on. Other methods raise ``AttributeError``."""
 
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
@@ -40,5 +40,5 @@ class JavaConfiguration:
 
 
 def get_j_env_configuration(j_env: StreamExecutionEnvironment) -> JavaConfiguration:
-    """The settings of an environment; setting one there sets it in the environment."""
+    """Returns the configuration of an environment; changes of it are changes of the environment."""
     return JavaConfiguration(j_env._configuration)

@@ -1,4 +1,4 @@
-"""Accumulators between the model and the messages that carry them."""
+"""Converts accumulators between model values and protobuf messages."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ def accumulators_from_pb(messages: Mapping[str, pb.Accumulator]) -> dict[str, To
 
 
 def merged_of(metrics: Iterable[pb.TaskMetrics | None]) -> dict[str, UserAccumulator]:
-    """Merges the accumulators of all subtasks; ``None`` stands for a subtask that has reported nothing yet."""
+    """Merges the accumulators of all subtasks; ``None``: a subtask without a report so far."""
     return merged(accumulators_from_pb(told.accumulators) for told in metrics if told is not None)

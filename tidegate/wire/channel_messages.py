@@ -1,4 +1,4 @@
-"""What the small frames of a data channel say: the handshake, credit, and the events that travel with the batches.
+"""The payloads of the small frames of a data channel: the handshake, credit, and the events that travel with the batches.
 
     consumer                                     producer
        Hello(token, attempts, edge, index)  ──▶
@@ -25,24 +25,24 @@ from tidegate.model.errors import CorruptFrame
 from tidegate.wire.unreadable import UNREADABLE
 
 PROTOCOL_VERSION = 1
-"""Changes when a peer of the version before could not talk to us."""
+"""The version of the data channel's protocol; it changes when peers of the previous version are incompatible."""
 MAX_CONSUMER_BYTES = 4096
-"""The largest payload that a consumer may send: its handshake, a grant of credit, or an event against the stream. A peer whose token is
-not proven gets no more memory."""
+"""The largest payload that a consumer may send: its handshake, a grant of credit, or an event against the stream. A peer without a verified token gets
+no more memory."""
 MAX_TASK_EVENT_BYTES = MAX_CONSUMER_BYTES - 96
-"""How large a user event against the stream may be: its envelope, of which most is the name of its class, fits into the rest."""
+"""The largest user event against the stream: its envelope, most of which is the name of its class, fits into the rest."""
 
 _Message = TypeVar("_Message", "Hello", "Refused", "Credit")
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """A consumer asks for one subpartition: of edge ``edge_id``, the one for consumer subtask ``consumer_index``."""
+    """The handshake of a consumer, which requests one subpartition: that of consumer subtask ``consumer_index`` on edge ``edge_id``."""
 
     token: str
     job_id: str
     producer: str
-    """Text of the producer's attempt id: an attempt that is over is not served by a newer one."""
+    """The attempt id of the producer as text: a newer attempt does not serve the channels of an ended one."""
     consumer: str
     edge_id: int
     consumer_index: int
@@ -65,7 +65,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Credit:
-    """Cumulative bytes of batch payloads: how many may be sent in all, how many were taken out of the gate."""
+    """A grant of credit in cumulative bytes of batch payloads: how many may be sent in total, and how many the gate has consumed."""
 
     granted_bytes: int
     consumed_bytes: int

@@ -1,4 +1,4 @@
-"""Frames of a control stream, sans-IO: a message behind its length.
+"""Frames of a control stream without I/O: each message follows its length.
 
     0                4
     ┌────────────────┬───────────────────────────┐
@@ -20,14 +20,14 @@ from tidegate.model.errors import CorruptFrame
 HEADER_BYTES = 4
 MESSAGE_MAX_BYTES = 256 << 20
 HELLO_MAX_BYTES = 64 << 10
-"""The limit of the first message, whose sender has not proven anything yet."""
+"""The size limit of the first message, whose sender is not yet authenticated."""
 _LENGTH = struct.Struct(">I")
 
 M = TypeVar("M", bound=Message)
 
 
 def frame(message: Message) -> bytes:
-    """Raises ``CorruptFrame`` for a message that the peer would refuse."""
+    """Encodes a message as a frame. Raises ``CorruptFrame`` for one that the peer would refuse."""
     payload = message.SerializeToString()
     if len(payload) > MESSAGE_MAX_BYTES:
         raise CorruptFrame(f"a control message of {len(payload)} bytes is more than {MESSAGE_MAX_BYTES}")
@@ -35,7 +35,7 @@ def frame(message: Message) -> bytes:
 
 
 def payload_bytes(header: bytes, max_bytes: int = MESSAGE_MAX_BYTES) -> int:
-    """Returns how long the message behind ``header`` is. Raises ``CorruptFrame``."""
+    """Returns the size of the message after ``header``. Raises ``CorruptFrame`` for one above the limit."""
     (length,) = _LENGTH.unpack(header)
     if length > max_bytes:
         raise CorruptFrame(f"a control message of {length} bytes is announced, at most {max_bytes} are allowed here")
@@ -43,7 +43,7 @@ def payload_bytes(header: bytes, max_bytes: int = MESSAGE_MAX_BYTES) -> int:
 
 
 def parse(kind: type[M], payload: bytes) -> M:
-    """Raises ``CorruptFrame`` for what is no such message."""
+    """Parses a message of a frame. Raises ``CorruptFrame`` for an invalid payload."""
     message = kind()
     try:
         message.ParseFromString(payload)

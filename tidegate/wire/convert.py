@@ -1,4 +1,4 @@
-"""Protobuf <-> model, in one place to import from. ``*_to_pb`` and ``*_from_pb`` are inverses of each other."""
+"""All conversions between protobuf messages and model values. ``*_to_pb`` and ``*_from_pb`` are inverses of each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Converts deployments between model and wire, and the counters that come back."""
+"""Converts deployments and the metrics of tasks between model values and protobuf messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tidegate.wire.convert_state import (
 
 
 class TaskMetricsLike(Protocol):
-    """``tidegate.taskmanager.runtime.ports.TaskMetrics``, which this package may not import."""
+    """The attributes of ``tidegate.taskmanager.runtime.ports.TaskMetrics``, which this package may not import."""
 
     @property
     def records_in(self) -> int: ...
@@ -85,7 +85,7 @@ def restore_from_pb(message: pb.TaskRestore) -> TaskRestore:
 
 
 def deployment_to_bytes(deployment: TaskDeployment) -> bytes:
-    """Encodes a deployment for its subtask. Equal deployments give equal bytes, by which a TaskManager knows a repeated call."""
+    """Encodes a deployment for its subtask. Equal deployments have equal bytes, by which a TaskManager recognizes a repeated call."""
     message = pb.TaskDeployment(
         attempt=str(deployment.attempt),
         generation=deployment.generation,
@@ -111,7 +111,7 @@ def deployment_to_bytes(deployment: TaskDeployment) -> bytes:
 
 
 def deployment_from_bytes(content: bytes) -> TaskDeployment:
-    """Raises ``CorruptFrame`` for what is no deployment."""
+    """Decodes a deployment. Raises ``CorruptFrame`` for invalid bytes."""
     message = parse(pb.TaskDeployment, content)
     return TaskDeployment(
         attempt=attempt_from_text(message.attempt),
@@ -189,7 +189,7 @@ def task_metrics_to_pb(metrics: TaskMetricsLike) -> pb.TaskMetrics:
 
 
 def task_metrics_from_pb(message: pb.TaskMetrics) -> dict[str, Any]:
-    """Keyword arguments of ``TaskMetrics``."""
+    """Returns the keyword arguments of ``TaskMetrics`` from a message."""
     return {
         "records_in": message.records_in,
         "records_out": message.records_out,

@@ -1,5 +1,4 @@
-"""Errors between model and wire: ``ErrorInfo`` <-> ``pb.Error``, and the gRPC status that carries an error where the
-answer has no field for one.
+"""Converts errors: ``ErrorInfo`` to ``pb.Error`` and back, and to the gRPC status that carries an error where the answer has no field for one.
 
 A status carries the whole error as bytes in the trailing metadata ``tidegate-error-bin``; its code is only for tools
 that know nothing of ours. gRPC itself is not imported here: codes are the numbers of the protocol.
@@ -39,11 +38,11 @@ _STATUS_BY_CODE = {
 _STATUS_BY_DOMAIN = {"user": 3, "external": 14, "internal": 13}
 
 _UNREACHED = frozenset({1, 4, 14})
-"""CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE: the peer may never have seen the call."""
+"""The gRPC status numbers CANCELLED, DEADLINE_EXCEEDED and UNAVAILABLE, after which the peer may never have received the call."""
 
 
 def error_to_pb(error: ErrorInfo) -> pb.Error:
-    """Returns an error as a message."""
+    """Converts an error to a message."""
     return pb.Error(
         code=error.code,
         domain=error.domain,
@@ -55,7 +54,7 @@ def error_to_pb(error: ErrorInfo) -> pb.Error:
 
 
 def error_from_pb(message: pb.Error) -> ErrorInfo:
-    """Undoes ``error_to_pb``. An unknown domain is read as ``internal``."""
+    """Converts a message to an error. An unknown domain becomes ``internal``."""
     domain = message.domain if message.domain in ("user", "external", "internal") else "internal"
     return ErrorInfo(
         message.code, cast("Domain", domain), message.message, message.retriable, message.details, message.origin
@@ -67,7 +66,7 @@ def optional_error_to_pb(error: ErrorInfo | None) -> pb.Error | None:
 
 
 def ack_of(error: ErrorInfo | BaseException | None = None) -> pb.Ack:
-    """Returns the usual answer: empty for success."""
+    """Returns the usual answer of a call: empty for success."""
     info = ErrorInfo.of(error) if isinstance(error, BaseException) else error
     return pb.Ack(error=optional_error_to_pb(info))
 
@@ -77,7 +76,7 @@ def error_of_ack(message: pb.Ack) -> ErrorInfo | None:
 
 
 def status_of_error(error: ErrorInfo) -> tuple[int, str, tuple[tuple[str, bytes], ...]]:
-    """gRPC status number, its text, and the trailing metadata that carries the error."""
+    """Returns the gRPC status number of an error, its text, and the trailing metadata with the whole error."""
     number = _STATUS_BY_CODE.get(error.code, _STATUS_BY_DOMAIN[error.domain])
     return number, error.message, ((ERROR_METADATA, error_to_pb(error).SerializeToString()),)
 
@@ -85,8 +84,8 @@ def status_of_error(error: ErrorInfo) -> tuple[int, str, tuple[tuple[str, bytes]
 def error_of_status(
     number: int, text: str, metadata: Iterable[tuple[str, str | bytes]] | None, peer: str = ""
 ) -> TidegateError:
-    """Returns the error behind a gRPC status: ours when it carries one, else ``Unreachable`` for a call that did not
-    get through and ``InternalError`` for every other."""
+    """Returns the error of a gRPC status: the carried one if there is one, else ``Unreachable`` for a call that may not have arrived and
+    ``InternalError`` for every other."""
     for key, value in metadata or ():
         if key == ERROR_METADATA and isinstance(value, bytes):
             try:
@@ -103,7 +102,7 @@ def error_of_status(
 
 
 def enum_from_text(kind: type[_E], text: str) -> _E:
-    """Returns a member of a model enumeration by its value. Raises ``VersionMismatch`` when there is none."""
+    """Returns the member of a model enumeration with a value. Raises ``VersionMismatch`` when there is none."""
     try:
         return kind(text)
     except ValueError:
@@ -114,8 +113,7 @@ def enum_from_text(kind: type[_E], text: str) -> _E:
 
 @lru_cache(maxsize=1 << 15)
 def attempt_from_text(text: str) -> AttemptId:
-    """Returns an attempt id as it came. Raises ``InternalError`` for another form. The same few come again with every
-    heartbeat and every checkpoint."""
+    """Parses an attempt id, cached, since the same few arrive with every heartbeat and checkpoint. Raises ``InternalError`` for an invalid text."""
     try:
         return parse_attempt_id(text)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Events of operators and their coordinators, between model and wire."""
+"""Converts the events of operators and their coordinators between model values and protobuf messages."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def operator_event_to_pb(event: OperatorEvent) -> pb.OperatorEvent:
 
 
 def operator_event_from_pb(message: pb.OperatorEvent) -> OperatorEvent:
-    """Raises ``VersionMismatch`` for an event that is not known here."""
+    """Converts a message to an operator event. Raises ``VersionMismatch`` for an unknown event."""
     return OperatorEvent(OperatorId(message.operator_id), message.number, _event_of(message))
 
 

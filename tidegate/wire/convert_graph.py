@@ -1,4 +1,4 @@
-"""The job graph between model and wire."""
+"""Converts the job graph between model values and protobuf messages."""
 
 from __future__ import annotations
 

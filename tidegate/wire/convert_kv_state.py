@@ -1,4 +1,4 @@
-"""Protobuf <-> model: state that clients may ask for, and where it is."""
+"""Converts queryable state and its locations between model values and protobuf messages."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def places_to_pb(location: KvStateLocation) -> list[pb.KvStateLocationAnswer.Pla
 
 
 def location_from_pb(message: pb.KvStateLocationAnswer) -> KvStateLocation | None:
-    """``None`` when no subtask has registered the state. Raises ``CorruptFrame``."""
+    """Converts a message to a location; ``None`` when no subtask has registered the state. Raises ``CorruptFrame``."""
     if not message.HasField("info"):
         return None
     return KvStateLocation(

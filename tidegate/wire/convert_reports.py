@@ -1,4 +1,4 @@
-"""Protobuf <-> model: what TaskManagers report of attempts to a JobManager that has taken the lead."""
+"""Converts the reports of TaskManagers on attempts to a new leader between model values and protobuf messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidegate.wire.convert_events import split_from_pb, split_to_pb
 
 
 def attempt_report_to_pb(report: AttemptReport, metrics: TaskMetrics | None = None) -> pb.AttemptReport:
-    """``metrics``: what was measured of the attempt."""
+    """Converts a report on an attempt to a message. ``metrics``: those of the attempt."""
     return pb.AttemptReport(
         attempt=str(report.attempt),
         allocation_id=report.allocation_id,
@@ -42,7 +42,7 @@ def attempt_report_to_pb(report: AttemptReport, metrics: TaskMetrics | None = No
 
 
 def attempt_report_from_pb(message: pb.AttemptReport) -> AttemptReport:
-    """Raises ``InternalError`` for another form, ``VersionMismatch`` for a state that is not known here."""
+    """Converts a message to a report on an attempt. Raises ``InternalError`` for an invalid form, ``VersionMismatch`` for an unknown state."""
     return AttemptReport(
         attempt=attempt_from_text(message.attempt),
         allocation_id=AllocationId(message.allocation_id),

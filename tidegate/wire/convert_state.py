@@ -1,4 +1,4 @@
-"""Checkpoint values between model and wire: handles, snapshots, options, metrics. Each pair round-trips."""
+"""Converts the values of checkpoints between model values and protobuf messages: handles, snapshots, options, metrics."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def channel_from_pb(message: pb.ChannelStateHandle) -> ChannelStateHandle:
 
 
 def snapshot_to_pb(snapshot: SubtaskSnapshot) -> pb.SubtaskSnapshot:
-    """What a subtask acknowledges with."""
+    """Converts the snapshot in a subtask's acknowledgement to a message."""
     return pb.SubtaskSnapshot(
         operators={
             operator_id: pb.OperatorSnapshot(

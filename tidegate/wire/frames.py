@@ -1,4 +1,4 @@
-"""Frames of a data channel, sans-IO: bytes in, frames out, and back.
+"""Frames of a data channel without I/O: decodes received bytes to frames, and encodes frames.
 
     0      4       5      6       8         12         16         24         32         36      40
     ┌──────┬───────┬──────┬───────┬─────────┬──────────┬──────────┬──────────┬──────────┬───────┬───────────┐
@@ -33,14 +33,15 @@ VERSION = 1
 HEADER_BYTES = 40
 """The size of `_HEADER`."""
 DEFAULT_MAX_PAYLOAD_BYTES = 256 * 1024 * 1024
-"""A frame has 2 MiB unless one record has more; a larger length is damage, and must not be allocated."""
+"""The default limit of a frame's payload. A frame has at most 2 MiB unless one record has more; a larger length is corrupt, and must not be allocated."""
 _SCRATCH_BYTES = 64 * 1024
-"""For headers and small payloads, which are read together; larger payloads are read to their place."""
+"""The size of the buffer for headers and small payloads, which are received together; larger payloads are received in place."""
 _FIRST_SCRATCH_BYTES = 4 * 1024
-"""Until so much came at once: most channels of a large job never have as much, and at parallelism 64 there are thousands of them."""
+"""The size of the first buffer, until that many bytes arrive at once: most channels of a large job never have as many, and at parallelism 64 there are
+thousands of channels."""
 _HEADER = struct.Struct("<4sBBHIIQQII")
 _CHECKED_BYTES = 32
-"""What stands before the checksum."""
+"""The bytes of the header that its checksum covers."""
 _CHECKSUM_AT = struct.Struct("<I")
 
 
@@ -60,18 +61,18 @@ class FrameFlags(IntFlag):
     CHECKSUM = 1
     STREAM = 2
     PRIORITY = 4
-    """Overtakes what waits in the queues."""
+    """The frame overtakes queued frames."""
     END = 8
-    """The event is the end of the partition: the connection may be closed behind it."""
+    """The event ends the partition: the connection may be closed after it."""
 
 
 _ALL_FLAGS = 15
-"""The others are refused."""
+"""The known flags; frames with others are refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A frame as it was received. ``payload`` owns its memory."""
+    """A received frame. ``payload`` owns its memory."""
 
     type: FrameType
     flags: int
@@ -86,14 +87,14 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class OutgoingFrame:
-    """A frame that waits to be sent: its header is made when it leaves (``make_header``). May be shared by channels."""
+    """A frame to be sent; its header is created when it is sent (``make_header``). Channels may share it."""
 
     type: FrameType
     flags: int
     payload: memoryview
     checksum: int = 0
     schema: pa.Schema | None = None
-    """The schema of a BATCH frame, known without the frames before it, in case the batch is persisted."""
+    """The schema of a BATCH frame, so that the batch can be persisted without the frames before it."""
 
     @property
     def size_bytes(self) -> int:
@@ -102,7 +103,7 @@ class OutgoingFrame:
 
 @dataclass(frozen=True, slots=True)
 class EncodedBatch:
-    """A batch as it travels, with all that it takes to read it."""
+    """An encoded batch with everything that is needed to decode it."""
 
     payload: pa.Buffer
     schema: pa.Schema | None
@@ -113,7 +114,7 @@ class EncodedBatch:
         return int(self.payload.size)
 
     def decode(self) -> pa.RecordBatch:
-        """Raises ``CorruptFrame``."""
+        """Decodes the batch. Raises ``CorruptFrame``."""
         try:
             if self.is_stream:
                 return pa.ipc.open_stream(self.payload).read_next_batch()
@@ -125,12 +126,12 @@ class EncodedBatch:
 
 
 def encoded_batch(frame: OutgoingFrame) -> EncodedBatch:
-    """Returns a BATCH frame that waits to be sent as an encoded batch, without a copy."""
+    """Converts a BATCH frame to be sent to an encoded batch, without a copy."""
     return EncodedBatch(pa.py_buffer(frame.payload), frame.schema, bool(frame.flags & FrameFlags.STREAM))
 
 
 def read_schema(frame: Frame) -> pa.Schema:
-    """Reads a SCHEMA frame. Raises ``CorruptFrame``."""
+    """Decodes the schema of a SCHEMA frame. Raises ``CorruptFrame``."""
     try:
         return pa.ipc.read_schema(frame.payload)
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -179,7 +180,7 @@ def event_frame(event: ChannelEvent | ChannelUnavailable, *, priority: bool = Fa
 
 
 class BatchEncoder:
-    """Record batches of one channel as frames. A SCHEMA frame goes before the first batch of each schema."""
+    """Encodes the record batches of one channel as frames, with a SCHEMA frame before the first batch of each schema."""
 
     def __init__(self, *, checksum: bool = True) -> None:
         self._checksum = checksum
@@ -187,7 +188,7 @@ class BatchEncoder:
         self._whole_stream = False
 
     def encode(self, batch: pa.RecordBatch) -> list[OutgoingFrame]:
-        """Raises ``CorruptFrame`` when the batch is larger than any frame can be (4 GiB)."""
+        """Encodes a batch as frames. Raises ``CorruptFrame`` when the batch exceeds the largest frame (4 GiB)."""
         frames: list[OutgoingFrame] = []
         schema = batch.schema
         if schema is not self._schema and (
@@ -208,7 +209,7 @@ class BatchEncoder:
 
 
 class FrameDecoder:
-    """Cuts a stream of bytes into frames. Receive into ``buffers()`` and call ``received(n)``, or just ``feed``.
+    """Decodes a stream of bytes into frames. Receive into ``buffers()`` and call ``received(n)``, or just ``feed``.
 
     A payload that is not yet complete gets memory of its own, which is received into directly; what follows it goes
     to a scratch area. After a ``CorruptFrame`` the decoder is of no further use.
@@ -227,13 +228,13 @@ class FrameDecoder:
         self._sequence = 0
 
     def buffers(self) -> list[memoryview]:
-        """Where the next bytes belong, in order."""
+        """Returns the buffers to receive the next bytes into, in order."""
         if self._missing:
             return [self._view[len(self._view) - self._missing :], self._scratch]
         return [self._scratch[self._filled :]]
 
     def received(self, count: int) -> list[Frame]:
-        """Frames completed by ``count`` bytes that were put into ``buffers()``."""
+        """Returns the frames that ``count`` bytes in ``buffers()`` completed. Raises ``CorruptFrame``."""
         frames: list[Frame] = []
         if self._missing:
             direct = min(count, self._missing)
@@ -260,7 +261,7 @@ class FrameDecoder:
         return frames
 
     def finish(self) -> None:
-        """The stream ended here. Raises ``CorruptFrame`` when that is in the middle of a frame."""
+        """Ends the stream. Raises ``CorruptFrame`` within a frame."""
         if self._missing or self._filled:
             have = self._filled if self._header is None else self._header.length - self._missing
             raise self._corrupt(f"the stream ended inside a frame ({have} bytes of it came)")

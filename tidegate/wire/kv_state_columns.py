@@ -1,4 +1,4 @@
-"""Keys that a client asks for, and the values that it gets: Arrow IPC streams of one batch each.
+"""The keys and values of queryable state as Arrow IPC streams of one batch each.
 
 keys      column ``key``, in the type of the stream's keys
 values    columns ``row`` (int32: the place of a key that has a value among the keys) and ``value``, in the type of the state
@@ -16,11 +16,11 @@ from tidegate.model.errors import CorruptFrame
 
 KEY, ROW, VALUE = "key", "row", "value"
 _VERSIONED: Final = 4
-"""Bytes of a vtable of flatbuffers before its first field."""
+"""The bytes of a flatbuffers vtable before its first field."""
 _HEADER_TYPE, _HEADER, _DATA, _COMPRESSION = 1, 2, 1, 3
-"""Fields of Arrow's ``Message``, its ``DictionaryBatch`` and its ``RecordBatch``."""
+"""The numbers of fields of Arrow's ``Message``, its ``DictionaryBatch`` and its ``RecordBatch``."""
 _DICTIONARY_BATCH, _RECORD_BATCH = 2, 3
-"""Types of the header of a ``Message``."""
+"""The types of a ``Message``'s header."""
 
 
 def write_keys(keys: pa.Array, field: pa.Field) -> bytes:
@@ -28,7 +28,7 @@ def write_keys(keys: pa.Array, field: pa.Field) -> bytes:
 
 
 def keys_of(content: bytes) -> pa.Array:
-    """Raises ``CorruptFrame``."""
+    """Decodes the keys of a query. Raises ``CorruptFrame``."""
     return _read(content, [KEY]).column(0)
 
 
@@ -38,7 +38,7 @@ def write_values(rows: Sequence[int], values: pa.Array, field: pa.Field) -> byte
 
 
 def values_of(content: bytes) -> pa.RecordBatch:
-    """Raises ``CorruptFrame``."""
+    """Decodes the values of an answer. Raises ``CorruptFrame``."""
     return _read(content, [ROW, VALUE])
 
 
@@ -67,8 +67,8 @@ def _read(content: bytes, names: list[str]) -> pa.RecordBatch:
 
 
 def _is_compressed(message: bytes) -> bool:
-    """Whether the buffers of a message are, by its flatbuffer: Arrow unpacks them to what they say of their size. Raises ``struct.error`` or
-    ``IndexError`` for what is none."""
+    """Tells whether the buffers of a message are compressed, from its flatbuffer: Arrow would allocate whatever size they state. Raises
+    ``struct.error`` or ``IndexError`` for an invalid message."""
     at = _reference(message, 0)
     header, kind = _field(message, at, _HEADER), _field(message, at, _HEADER_TYPE)
     if header is None or kind is None or message[kind] not in (_DICTIONARY_BATCH, _RECORD_BATCH):
@@ -87,7 +87,7 @@ def _reference(message: bytes, at: int) -> int:
 
 
 def _field(message: bytes, table: int, number: int) -> int | None:
-    """Where a field of a table is; ``None``: it is not there."""
+    """Returns the position of a field of a flatbuffers table; ``None`` when it is absent."""
     versioned = table - int(struct.unpack_from("<i", message, table)[0])
     if versioned < 0:
         raise struct.error("a table has no fields")

@@ -1,4 +1,4 @@
-"""``_metadata``: a ``CheckpointManifest`` as bytes.
+"""Encodes and decodes ``_metadata``, the manifest of a checkpoint (``CheckpointManifest``).
 
 JSON lines, so that ``head``, ``jq``, DuckDB and Spark read it without us (docs/state-format.md):
 
@@ -42,14 +42,14 @@ _HEADER = re.compile(
     rb'\{"format":"tidegate-checkpoint","version":(0|[1-9]\d{0,8}),"size_bytes":(0|[1-9]\d{0,17}),"xxh3_64":"([0-9a-f]{16})"\}\n'
 )
 _HEADER_MAX_BYTES = 160
-"""What `_HEADER` matches is shorter."""
+"""The most bytes of the first line that `_HEADER` matches."""
 
 SIGNATURE = "hmac_sha256"
-"""The property of a manifest that is signed. What is signed is format and version, and everything behind line 1 with zeros in place of the signature."""
+"""The property with a manifest's signature. It covers format and version, and everything after line 1 with zeros in place of the signature."""
 _NO_SIGNATURE = "0" * 64
 _SIGNED = re.compile(rb'"hmac_sha256":"([0-9a-f]{64})"')
 Sign = Callable[[Iterable[bytes]], str]
-"""From pieces to 64 hex digits."""
+"""Signs pieces of bytes; returns 64 hex digits."""
 
 _T = TypeVar("_T")
 
@@ -67,8 +67,8 @@ class _Checkpoint(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class _Operator(msgspec.Struct, frozen=True):
-    """An ``OperatorState`` without a coordinator, whose order is fixed: fields as here, subtasks by number. Encoded as it is, since going through
-    plain values first takes five times as long, and there may be ten thousand subtasks."""
+    """An ``OperatorState`` without coordinator state, with its fields in this order and subtasks by number. Encoded directly, since a conversion to
+    plain values takes five times as long, and there may be ten thousand subtasks."""
 
     operator_id: str
     uid: str
@@ -92,14 +92,14 @@ class _Operator(msgspec.Struct, frozen=True):
 
 
 class _Coordinated(_Operator, frozen=True):
-    """One with a coordinator that keeps something."""
+    """An ``OperatorState`` with coordinator state."""
 
     coordinator: CoordinatorState
 
 
 def manifest_to_parts(manifest: CheckpointManifest, sign: Sign | None = None) -> list[bytes]:
-    """Returns the content of ``_metadata`` in pieces, to be written one after the other: they may be tens of megabytes,
-    which should not be held twice. Equal manifests have equal bytes. A signature that the manifest has is of its file, and is left out."""
+    """Encodes a manifest as the content of ``_metadata``, in pieces to be written one after the other: they may be tens of megabytes, which should not
+    be held twice. Equal manifests have equal bytes. The manifest's own signature is left out, since it is that of its file."""
     head = _Checkpoint(
         manifest.job_id,
         manifest.job_name,
@@ -124,7 +124,7 @@ def manifest_to_parts(manifest: CheckpointManifest, sign: Sign | None = None) ->
 
 
 def signed_parts(content: bytes) -> tuple[str, list[bytes | memoryview]]:
-    """Returns the signature within an intact ``_metadata``, and what it is about; an empty text: it has none."""
+    """Returns the signature in an intact ``_metadata`` and the bytes that it covers; an empty text without one."""
     header = _HEADER.match(content)
     assert header is not None
     found = list(_SIGNED.finditer(content, header.end(), content.index(b"\n", header.end())))
@@ -156,7 +156,7 @@ def _line_of(state: OperatorState) -> _Operator:
 
 
 def manifest_from_bytes(content: bytes, place: str) -> CheckpointManifest:
-    """Returns the manifest in ``content``; ``place`` is the file's name, for messages.
+    """Decodes the content of ``_metadata``. ``place``: the file's name, for messages.
 
     Raises ``CorruptData`` that says what is wrong, or ``VersionMismatch`` for an intact file of another version.
     """
@@ -210,7 +210,7 @@ def _checksum(version: int, size_bytes: int, body: Iterable[bytes]) -> str:
 
 
 def _verified(content: bytes, place: str) -> tuple[int, bytes]:
-    """Version and further lines of an intact file."""
+    """Checks the header, size and checksum of a file; returns its version and the lines after the header. Raises ``CorruptData``."""
     if not content:
         raise CorruptData(f"{place} is empty")
     found = _HEADER.match(content[:_HEADER_MAX_BYTES])
@@ -237,7 +237,7 @@ def _decoded(kind: type[_T], line: bytes, place: str) -> _T:
 
 
 def _checked(operator: OperatorState, place: str) -> OperatorState:
-    """Returns the operator if its numbers fit together, and raises otherwise."""
+    """Returns an operator after checking that its numbers are consistent. Raises ``CorruptData``."""
     if not 0 < operator.parallelism <= operator.max_parallelism:
         raise CorruptData(f"{place}: parallelism {operator.parallelism} of at most {operator.max_parallelism}")
     for index in (*operator.subtasks, *operator.finished):

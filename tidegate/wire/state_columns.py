@@ -1,4 +1,4 @@
-"""Names of the columns of state files, and which of them identify an entry (docs/state-format.md)."""
+"""The names of the columns of state files, and which of them identify an entry (docs/state-format.md)."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ _IDENTITY = (KEY_GROUP, "key", WINDOW_START, WINDOW_END, "window_id", "namespace
 
 
 def is_identity(column: str) -> bool:
-    """Returns whether a column identifies the entry of a row, rather than being part of its value."""
+    """Tells whether a column is part of an entry's identity, rather than of its value."""
     return column in _IDENTITY or column.startswith("key.")

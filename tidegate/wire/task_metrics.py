@@ -1,5 +1,4 @@
-"""What a ``TaskMetrics`` message counts, under Flink's names. Both processes show it: the JobManager by REST, a TaskManager to
-Prometheus.
+"""Computes metrics under Flink's names from ``TaskMetrics`` messages, for the JobManager's REST API and a TaskManager's Prometheus endpoint.
 
 Rates are over the last seconds between two messages, and absent until there were two.
 """
@@ -12,21 +11,21 @@ from tidegate.model.channel_events import NO_WATERMARK
 from tidegate.pb.common_pb2 import TaskMetrics
 
 RATE_WINDOW_MS = 5_000
-"""Rates are over at least this time, when the attempt has been heard of so long."""
+"""The shortest period of rates, in ms, once the attempt has reported for so long."""
 PROFILE = "profile."
-"""Begins the names of user metrics that are the profile of a subtask: ms by kind of work."""
+"""The prefix of the user metrics with the profile of a subtask: ms by kind of work."""
 NANOS_PER_MS = 1_000_000
-"""Flink has this metric in nanoseconds."""
+"""The factor of a metric that Flink has in nanoseconds."""
 
 LATE_RECORDS_DROPPED = "numLateRecordsDropped"
 FAILING_COMMIT_TIME = "failingCommitTime"
-"""Ours, of each committing sink: for how long its commits have not succeeded, in ms; 0 while nothing is wrong."""
+"""The metric of each committing sink: for how long its commits have failed, in ms; 0 while they succeed. It is tidegate's own."""
 
 BUSY_TIME = "accumulateBusyTimeMs"
-"""Flink's name for a task; here each operator of a chain has it too."""
+"""Flink's name of a task's busy time; here each operator of a chain has it too."""
 
 RESIDENT_MEMORY = "Memory.Resident"
-"""Ours, of each subtask that has a process: its bytes without what it maps from files."""
+"""The metric of each subtask with a process of its own: its resident bytes without mapped files. It is tidegate's own."""
 
 COUNTERS = {
     "numRecordsIn": "records_in",
@@ -49,10 +48,10 @@ RATES = {
 }
 
 INPUT, OUTPUT = "Shuffle.Netty.Input", "Shuffle.Netty.Output"
-"""Flink's scopes of an exchange, whatever it is made of."""
+"""Flink's scopes of an exchange, whatever transport it uses."""
 MAIL_LATENCY = "mailboxLatencyMs"
 QUANTILES = {"median": 50.0, "p75": 75.0, "p90": 90.0, "p95": 95.0, "p98": 98.0, "p99": 99.0, "p999": 99.9}
-"""Parts of a histogram's name in REST, by percent."""
+"""The percentiles of a histogram by the names that REST uses."""
 _RECEIVED = ("numBuffersInLocal", "numBuffersInRemote", "numBytesInLocal", "numBytesInRemote")
 _FIGURE_RATES = {
     **{f"{name}PerSecond": name for name in (*_RECEIVED, "numBuffersOut", "numFiredTimers")},
@@ -66,18 +65,18 @@ _OPERATOR_RATES = {
     "busyTimeMsPerSecond": BUSY_TIME,
 }
 _SHARES = ("busyTimeMsPerSecond", "idleTimeMsPerSecond", "backPressuredTimeMsPerSecond")
-"""A second has 1,000 ms, though two reports may lie closer together than the work between them took."""
+"""Rates that are limited to 1,000 ms per second, though two reports may lie closer together than the work between them took."""
 _WITHOUT_HARD = {"hardBackPressuredTimeMsPerSecond": 0.0, "maxHardBackPressureTimeMs": 0.0}
-"""No subtask waits inside of a function, where it could serve no mail: all backpressure is soft."""
+"""The metrics of hard backpressure, always 0: no subtask waits inside a function, where it could process no mail, so all backpressure is soft."""
 
 Value = int | float | str
 Reading = tuple[int, TaskMetrics]
-"""When it came (Unix ms), and what it said."""
+"""A report with the time of its arrival (Unix ms)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadingSpan:
-    """Two readings of one attempt's counters, and the time between them."""
+    """Two reports on one attempt, and the time between them."""
 
     earlier: TaskMetrics
     later: TaskMetrics
@@ -85,11 +84,11 @@ class ReadingSpan:
     until_ms: int
 
     def per_second(self, counter: str) -> float:
-        """Growth of one counter."""
+        """Returns the growth of a counter per second."""
         return self._rate(getattr(self.later, counter) - getattr(self.earlier, counter))
 
     def figure_per_second(self, name: str) -> float:
-        """Growth of a figure of the runtime."""
+        """Returns the growth of a runtime metric per second."""
         return self._rate(self.later.figures[name] - self.earlier.figures[name])
 
     def user_per_second(self, name: str) -> float:
@@ -101,7 +100,7 @@ class ReadingSpan:
 
 @dataclass(slots=True)
 class Readings:
-    """The last reading of an attempt, and one from which rates are computed."""
+    """The last report on an attempt, and an earlier one from which rates are computed."""
 
     later: Reading
     earlier: Reading | None = None
@@ -112,7 +111,7 @@ class Readings:
         self.later = reading
 
     def span(self) -> ReadingSpan | None:
-        """``None`` until there are two readings with time between them."""
+        """Returns the pair of reports for rates; ``None`` until there are two with time between them."""
         if self.earlier is None or self.later[0] <= self.earlier[0]:
             return None
         (earlier_ms, earlier), (later_ms, later) = self.earlier, self.later
@@ -120,7 +119,7 @@ class Readings:
 
 
 def late_records_dropped(counters: TaskMetrics) -> dict[str, int]:
-    """By operator, of those that dropped some: each counts under its own name."""
+    """Returns the numbers of dropped late records by operator, without operators that dropped none."""
     if not counters.late_records_dropped:
         return {}
     suffix = f".{LATE_RECORDS_DROPPED}"
@@ -128,13 +127,13 @@ def late_records_dropped(counters: TaskMetrics) -> dict[str, int]:
 
 
 def failing_commits(counters: TaskMetrics) -> dict[str, int]:
-    """For how many ms the commits of a sink have not succeeded, by operator, of those whose commits do not."""
+    """Returns for how many ms the commits of a sink have failed, by operator, without operators whose commits succeed."""
     suffix = f".{FAILING_COMMIT_TIME}"
     return {name.removesuffix(suffix): int(ms) for name, ms in counters.user.items() if name.endswith(suffix) and ms}
 
 
 def named(counters: TaskMetrics, span: ReadingSpan | None) -> dict[str, Value]:
-    """Counters, rates and gauges of a task; those of its operators apart (``of_operators``)."""
+    """Returns the counters, rates and gauges of a task, without those of its operators (``of_operators``)."""
     found: dict[str, Value] = {name: getattr(counters, field) for name, field in COUNTERS.items()}
     found |= {name: value for name, value in counters.figures.items() if name != "mailboxMails"}
     found["currentInputWatermark"] = counters.watermark_ms if counters.HasField("watermark_ms") else NO_WATERMARK
@@ -153,7 +152,7 @@ def named(counters: TaskMetrics, span: ReadingSpan | None) -> dict[str, Value]:
 
 
 def of_operators(counters: TaskMetrics, span: ReadingSpan | None) -> dict[str, float]:
-    """``<operator>.<name>``: what the runtime counts of each operator, and what operators and functions add, with rates of the first."""
+    """Returns the metrics of operators as ``<operator>.<name>``: those of the runtime with their rates, and those of operators and functions."""
     found = dict(counters.user)
     if span is None:
         return found
@@ -166,7 +165,7 @@ def of_operators(counters: TaskMetrics, span: ReadingSpan | None) -> dict[str, f
 
 
 def busy_operators(span: ReadingSpan) -> dict[str, float]:
-    """The share of its time, between 0 and 1, in which the subtask worked on each operator of its chain, by name."""
+    """Returns the share of its time, 0 to 1, in which the subtask worked on each operator of its chain, by name."""
     found: dict[str, float] = {}
     for operator in span.later.operator_ids:
         name = f"{operator}.{BUSY_TIME}"

@@ -1,4 +1,4 @@
-"""What msgspec raises for bytes that are no message."""
+"""The errors that msgspec raises for invalid bytes."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ from typing import Final
 import msgspec
 
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""With ``RecursionError`` for what is nested too deeply, also where the value of a field is passed over."""
+"""Includes ``RecursionError`` for values that are nested too deeply, also in fields that are skipped."""

@@ -1,4 +1,4 @@
-"""Events of users' functions, along the stream and against it: types registered by name, the same in every process of the job.
+"""User events of functions, along the stream and against it: types registered by name, the same in every process of the job.
 
     @dataclass
     class PriceListChanged:
@@ -33,7 +33,7 @@ _MSGSPEC_CACHE = "__msgspec_cache__"
 
 
 def register_user_event(name: str, kind: type) -> None:
-    """Makes a type one of events: the instances of ``kind``, a dataclass or a ``msgspec.Struct``, travel under ``name``.
+    """Registers a type of user events: the instances of ``kind``, a dataclass or a ``msgspec.Struct``, are sent under ``name``.
 
     To be called where the type is defined. Registering the same pair again changes nothing; raises ``Misuse`` for a name or a
     type that is taken. Flink has no counterpart: its events are classes with a ``read`` and a ``write`` method.
@@ -48,13 +48,13 @@ def register_user_event(name: str, kind: type) -> None:
 
 
 def events_of_the_script() -> tuple[tuple[str, type], ...]:
-    """Those whose types no other process can import: they are pickled by value, with the functions that know them."""
+    """Returns the registered events whose types other processes cannot import: they are pickled by value, with the functions that use them."""
     return tuple((name, kind) for kind, name in _names.items() if _is_of_the_script(kind))
 
 
 def adopt_user_events(events: Sequence[tuple[str, type]]) -> None:
-    """Registers what a program brings. An earlier program of this process may have brought another copy of a type under its name: the
-    newest counts."""
+    """Registers the event types of a program. An earlier program of this process may have registered another copy of a type under its name: the newest
+    replaces it."""
     for name, kind in events:
         for other in [other for other, taken in _names.items() if taken == name]:
             del _names[other]
@@ -62,7 +62,7 @@ def adopt_user_events(events: Sequence[tuple[str, type]]) -> None:
 
 
 def user_event(value: object) -> UserEvent:
-    """Encodes an event. Raises ``UnknownEvent``."""
+    """Encodes a user event. Raises ``UnknownEvent``."""
     name = _names.get(type(value))
     if name is None:
         raise UnknownEvent(
@@ -72,7 +72,7 @@ def user_event(value: object) -> UserEvent:
 
 
 def value_of(event: UserEvent) -> object:
-    """Decodes an event. Raises ``UnknownEvent``, or ``CorruptFrame`` for fields that do not fit the type."""
+    """Decodes a user event. Raises ``UnknownEvent``, or ``CorruptFrame`` for fields that do not fit the type."""
     try:
         name, fields = _envelope.decode(event.content)
         kind = _by_name.get(name)
@@ -90,8 +90,8 @@ def _add(name: str, kind: type) -> None:
 
 
 def _decoder_of(kind: type) -> msgspec.msgpack.Decoder[Any]:
-    """Made where an event comes, and not where its type is registered: what msgspec remembers in a dataclass cannot be pickled, and
-    the client pickles types of its script."""
+    """Returns the decoder of a type. It is created when an event arrives, and not at registration: the cache that msgspec stores in a dataclass cannot
+    be pickled, and the client pickles types of its script."""
     found = _decoders.get(kind)
     if found is None:
         found = _decoders[kind] = msgspec.msgpack.Decoder(kind)

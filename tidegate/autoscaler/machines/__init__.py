@@ -1,1 +1,1 @@
-"""The decisions of the autoscaler: samples in, parallelism out."""
+"""The decisions of the autoscaler, without I/O: from samples of metrics to parallelisms."""

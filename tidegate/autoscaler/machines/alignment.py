@@ -1,4 +1,4 @@
-"""Numbers of subtasks that suit key groups and partitions (Flink: ``ParallelismAligner.java``, ``BuiltInAlignmentMode.java``).
+"""Aligns parallelisms with key groups and partitions (Flink: ``ParallelismAligner.java``, ``BuiltInAlignmentMode.java``).
 
 Ten key groups on four subtasks are 3, 3, 2 and 2: no faster than on five with 2 each. So a number is looked for, upwards from the one that was
 found, with which the busiest subtask has fewer, or all have the same.
@@ -14,7 +14,8 @@ HASH = "HASH"
 
 
 def aligned(settings: AutoscalerSettings, vertex: Vertex, target: int, upper: int) -> int:
-    """``target`` or a number that suits better, at most ``upper`` when there are to be more, at most the current one when fewer."""
+    """Returns ``target`` or a greater parallelism that divides key groups or partitions better: at most ``upper`` when scaling up, at most the current
+    one when scaling down."""
     keyed = HASH in (strategy.upper() for strategy in vertex.inputs.values())
     if settings.alignment is AlignmentMode.OFF or not (vertex.partitions > 0 or keyed):
         return target

@@ -1,4 +1,4 @@
-"""VertexMetrics of the autoscaler from those of Flink's REST API (Flink: ``ScalingMetrics.java``)."""
+"""Derives the autoscaler's VertexMetrics from the metrics of Flink's REST API (Flink: ``ScalingMetrics.java``)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ GC_TIME = "Status.JVM.GarbageCollector.All.TimeMsPerSecond"
 HEAP_USED, HEAP_MAX = "Status.JVM.Memory.Heap.Used", "Status.JVM.Memory.Heap.Max"
 
 Aggregates = Mapping[str, float]
-"""``min``, ``max``, ``avg`` and ``sum`` over the subtasks of a vertex, or over TaskManagers."""
+"""The ``min``, ``max``, ``avg`` and ``sum`` of a metric over the subtasks of a vertex, or over TaskManagers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What REST says of a vertex. ``records_in``, ``records_out``, ``busy_ms``: since the start of its attempts, over all of them."""
+    """The metrics of a vertex from REST. ``records_in``, ``records_out``, ``busy_ms``: since the start of its attempts, summed over them."""
 
     records_in: float
     records_out: float
@@ -31,7 +31,7 @@ class Read:
 
 
 def wanted_names(names: Sequence[str], *, is_source: bool) -> list[str]:
-    """Those of a vertex's metrics that are needed."""
+    """Returns those of a vertex's metrics that the autoscaler needs."""
     wanted = [name for name in names if name in (BUSY, BACKPRESSURED, IN_PER_SECOND)]
     if is_source:
         wanted += [name for name in names if name.endswith(PENDING)]
@@ -42,7 +42,7 @@ def wanted_names(names: Sequence[str], *, is_source: bool) -> list[str]:
 def vertex_metrics(
     settings: AutoscalerSettings, read: Read, *, is_source: bool, is_finished: bool, observed: Callable[[], float]
 ) -> VertexMetrics:
-    """``observed``: the rate that was noted before, on average; NaN: none."""
+    """Derives the metrics of a vertex. ``observed``: the average of its observed true processing rates; NaN: none."""
     if is_finished:
         return VertexMetrics(read.records_in, read.records_out, load=0.0, accumulated_busy_ms=read.busy_ms, lag=0.0)
     busy = read.aggregates.get(BUSY, {}).get(settings.busy_aggregator.value.lower(), math.nan)
@@ -69,13 +69,13 @@ def vertex_metrics(
 
 
 def global_metrics(aggregates: Mapping[str, Aggregates]) -> GlobalMetrics:
-    """Takes the greatest of all TaskManagers."""
+    """Returns the greatest values over all TaskManagers."""
     gc, used, most = (aggregates.get(name, {}).get("max", math.nan) for name in (GC_TIME, HEAP_USED, HEAP_MAX))
     return GlobalMetrics(gc / 1000, used / most if most > 0 else math.nan)
 
 
 def _of_source(read: Read, entering: str, leaving: str, own: float) -> float:
-    """The source itself: what it reads, and where it does not count that, what it emits."""
+    """Returns the rate of a source: of the records that it reads, or of those that it emits where it does not count the former."""
     found = own
     for suffix in (entering, leaving):
         if is_nan(found) or found == 0:
@@ -85,7 +85,7 @@ def _of_source(read: Read, entering: str, leaving: str, own: float) -> float:
 
 
 def _observed_rate(settings: AutoscalerSettings, read: Read, rate: float, lag: float) -> float:
-    """Its rate without the time that its consumers did not let it, while it is far enough behind; NaN: it is not."""
+    """Returns the rate of a source without the time in which it was backpressured, while its lag is large enough; else NaN."""
     if rate == 0:
         return math.inf
     if lag < settings.observed_lag_ms // 1000 * rate:

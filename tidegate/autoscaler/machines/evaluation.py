@@ -1,4 +1,4 @@
-"""What a vertex could process in a second, and what it has to: by the metrics of the window (Flink: ``ScalingMetricEvaluator.java``).
+"""Evaluates the metric window: the true processing rate of a vertex and its target rate (Flink: ``ScalingMetricEvaluator.java``).
 
 true processing rate = rate of its input / busy part of the time, or the rate that was seen while it read as fast as it could
 target data rate     = of a source: what it reads, and what its lag grows by; of another: that of its inputs times what goes out of them for each
@@ -20,7 +20,7 @@ from tidegate.model.options import MetricAggregator
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """What is known of one vertex, rates in records per second."""
+    """The evaluated metrics of one vertex, rates in records per second."""
 
     parallelism: int
     max_parallelism: int
@@ -31,16 +31,16 @@ class Evaluated:
     load: float
     lag: float
     scale_up_threshold: float = math.nan
-    """Below this true processing rate there are too few subtasks."""
+    """The true processing rate below which the vertex is scaled up."""
     scale_down_threshold: float = math.nan
-    """Above it there are too many."""
+    """The true processing rate above which the vertex is scaled down."""
     expected_processing_rate: float = math.nan
-    """What was hoped for when its parallelism was changed by it."""
+    """The true processing rate that was expected of the vertex's last scaling."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pressure:
-    """On the memory of the TaskManagers."""
+    """The memory pressure on the TaskManagers."""
 
     gc: float
     heap: float
@@ -49,7 +49,7 @@ class Pressure:
 def evaluate(
     settings: AutoscalerSettings, topology: Topology, window: MetricWindow, restart_ms: int
 ) -> Mapping[str, Evaluated]:
-    """By vertex. Raises ``ValueError`` when the rate of a source is not known."""
+    """Evaluates all vertices; returns the results by vertex. Raises ``ValueError`` when the rate of a source is unknown."""
     has_backlog = is_processing_backlog(settings, topology, window)
     found: dict[str, Evaluated] = {}
     for vertex in topology.vertices:
@@ -58,7 +58,7 @@ def evaluate(
 
 
 def pressure(window: MetricWindow) -> Pressure:
-    """At the last moment, and over the window."""
+    """Returns the garbage collection of the last sample, and the average heap usage of the window."""
     return Pressure(
         rounded(window.last.cluster.gc_pressure),
         rounded(average(sample.cluster.heap_usage for sample in window.samples())),
@@ -66,7 +66,7 @@ def pressure(window: MetricWindow) -> Pressure:
 
 
 def is_processing_backlog(settings: AutoscalerSettings, topology: Topology, window: MetricWindow) -> bool:
-    """Whether some source is further behind than ``job.autoscaler.backlog-processing.lag-threshold``."""
+    """Tells whether the lag of a source exceeds ``job.autoscaler.backlog-processing.lag-threshold``."""
     for vertex in topology.vertices:
         if vertex.is_source:
             lag = window.last.vertices[vertex.vertex_id].lag
@@ -79,8 +79,8 @@ def is_processing_backlog(settings: AutoscalerSettings, topology: Topology, wind
 def target_capacity(
     settings: AutoscalerSettings, of: Evaluated, utilization: float, restart_ms: int, *, with_restart: bool
 ) -> float:
-    """The rate that is needed at this utilization: to work off the lag, what comes in during a restart, and what comes in
-    (Flink: ``AutoScalerUtils.getTargetProcessingCapacity``)."""
+    """Returns the processing rate that is needed at a utilization for the input, the lag, and the input during a restart (Flink:
+    ``AutoScalerUtils.getTargetProcessingCapacity``)."""
     if is_nan(of.catch_up_data_rate) or is_nan(of.target_data_rate):
         return math.nan
     utilization = min(1.0, max(0.0, utilization))
@@ -92,7 +92,7 @@ def target_capacity(
 
 
 def edge_output_ratio(topology: Topology, window: MetricWindow, source: str, target: str) -> float:
-    """How many records go over this edge for each one that its producer reads."""
+    """Returns how many records an edge carries for each record that its producer reads."""
     input_rate = window.rate(source, "records_in")
     if not input_rate > 0:
         return 0.0
@@ -101,8 +101,8 @@ def edge_output_ratio(topology: Topology, window: MetricWindow, source: str, tar
 
 
 def edge_data_rate(topology: Topology, window: MetricWindow, source: str, target: str) -> float:
-    """Records per second over one edge. There is no counter of edges, so it is what the consumer reads without what others send it, as far as
-    that is known."""
+    """Returns the records per second of one edge. Edges have no counter, so it is the consumer's input without that of its other inputs, as far as that
+    is known."""
     inputs = topology.by_id[target].inputs
     if len(inputs) == 1:
         return window.rate(target, "records_in")
@@ -120,7 +120,7 @@ def edge_data_rate(topology: Topology, window: MetricWindow, source: str, target
 def true_processing_rate(
     settings: AutoscalerSettings, window: MetricWindow, vertex_id: str, busy_ms: float, input_rate: float
 ) -> float:
-    """By busy time, unless what was seen under a backlog shows that as too good."""
+    """Returns the true processing rate by busy time, or the observed one where that is too high by comparison."""
     by_busy_time = math.inf if input_rate == 0 else divide(input_rate, busy_ms / 1000)
     observed = window.average(vertex_id, "observed_rate", settings.observed_min_observations)
     if is_nan(observed):
@@ -166,7 +166,7 @@ def _evaluated(
 def _with_thresholds(
     settings: AutoscalerSettings, of: Evaluated, upper: float, lower: float, restart_ms: int
 ) -> Evaluated:
-    """While a backlog is worked off, all may be busy all the time, and none is too idle."""
+    """Adds the thresholds of scaling. While a backlog is processed, all subtasks may be busy all the time, and none counts as too idle."""
     return replace(
         of,
         scale_up_threshold=rounded(target_capacity(settings, of, upper, restart_ms, with_restart=False)),
@@ -181,7 +181,7 @@ def _data_rates(
     vertex: Vertex,
     before: Mapping[str, Evaluated],
 ) -> tuple[float, float]:
-    """What comes to it, and what it has to do beyond that to work off what lies before its sources."""
+    """Returns the rate of a vertex's input, and the additional rate that it needs to catch up with the lag of its sources."""
     name = vertex.vertex_id
     if vertex.is_source:
         grows = window.rate(name, "records_in") + window.rate(name, "lag")

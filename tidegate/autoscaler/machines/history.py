@@ -1,4 +1,4 @@
-"""What the autoscaler remembers: changes that it made, how long they took, and fewer subtasks that it does not trust yet."""
+"""The autoscaler's memory: scalings, their restart times, and pending scale-downs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidegate.autoscaler.machines.settings import AutoscalerSettings
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """A change of one vertex, and what was known then."""
+    """One scaling of a vertex, with the metrics on which it was based."""
 
     at_ms: int
     current: int
@@ -24,7 +24,7 @@ class Scaling:
 
 
 class ScalingHistory:
-    """The last changes of each vertex (Flink: ``ScalingHistoryUtils.java``)."""
+    """The last scalings of each vertex (Flink: ``ScalingHistoryUtils.java``)."""
 
     def __init__(self) -> None:
         self._by_vertex: dict[str, list[Scaling]] = {}
@@ -39,7 +39,7 @@ class ScalingHistory:
         self._by_vertex.setdefault(vertex_id, []).append(scaling)
 
     def trim(self, settings: AutoscalerSettings, vertices: Mapping[str, object], now_ms: int) -> None:
-        """Forget vertices that are gone, what is too old, and what is too much."""
+        """Removes vertices that do not exist, and scalings that are too old or too many."""
         trimmed = {
             vertex_id: [s for s in scalings if s.at_ms >= now_ms - settings.history_age_ms][-settings.history_count :]
             for vertex_id, scalings in self._by_vertex.items()
@@ -49,7 +49,7 @@ class ScalingHistory:
 
 
 class RestartTimes:
-    """How long changes took, from the decision to RUNNING (Flink: ``ScalingTracking.java``)."""
+    """The durations of scalings, from the decision to RUNNING (Flink: ``ScalingTracking.java``)."""
 
     def __init__(self) -> None:
         self._records: dict[int, int | None] = {}
@@ -58,7 +58,7 @@ class RestartTimes:
         self._records[now_ms] = None
 
     def on_running(self, running_ms: int, history: ScalingHistory, parallelism: Mapping[str, int]) -> None:
-        """The job runs since then. No-op unless that is in the shape of the last change."""
+        """Records when the job was RUNNING after the last scaling. Does nothing when its parallelism differs from that scaling."""
         if not self._records:
             return
         at_ms = max(self._records)
@@ -71,13 +71,13 @@ class RestartTimes:
         self._records[at_ms] = running_ms - at_ms
 
     def trim(self, settings: AutoscalerSettings, now_ms: int) -> None:
-        """The last one stays, however old it is."""
+        """Removes durations that are too old or too many, except the last one."""
         kept = sorted(self._records)[-settings.history_count :]
         oldest = now_ms - settings.history_age_ms
         self._records = {at: self._records[at] for at in kept if at >= oldest or at == kept[-1]}
 
     def longest_ms(self, settings: AutoscalerSettings) -> int:
-        """What the next one is expected to take."""
+        """Returns the expected restart time of the next scaling."""
         seen = [taken for taken in self._records.values() if taken is not None]
         if not settings.tracks_restarts or not seen:
             return settings.restart_ms
@@ -86,7 +86,7 @@ class RestartTimes:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """Fewer subtasks were right at that moment."""
+    """A recommendation at one time to scale a vertex down."""
 
     at_ms: int
     parallelism: int
@@ -94,13 +94,13 @@ class Recommendation:
 
 
 class DelayedScaleDowns:
-    """Fewer subtasks come only after ``job.autoscaler.scale-down.interval``, in which they were always right (Flink: ``DelayedScaleDown.java``)."""
+    """Scale-downs that wait for ``job.autoscaler.scale-down.interval``, in which they must be recommended throughout (Flink: ``DelayedScaleDown.java``)."""
 
     def __init__(self) -> None:
         self._by_vertex: dict[str, tuple[int, list[Recommendation]]] = {}
 
     def recommend(self, vertex_id: str, recommendation: Recommendation) -> int:
-        """Returns since when fewer are right."""
+        """Adds a recommendation; returns since when a scale-down of the vertex is recommended."""
         first_ms, recommended = self._by_vertex.setdefault(vertex_id, (recommendation.at_ms, []))
         while recommended and recommended[-1].parallelism <= recommendation.parallelism:
             recommended.pop()
@@ -108,16 +108,16 @@ class DelayedScaleDowns:
         return first_ms
 
     def greatest_since(self, vertex_id: str, from_ms: int) -> Recommendation:
-        """The greatest one since then: there is one."""
+        """Returns the recommendation with the greatest parallelism since a time; there must be one."""
         recommended = self._by_vertex[vertex_id][1]
         while recommended[0].at_ms < from_ms:
             recommended.pop(0)
         return recommended[0]
 
     def clear(self, vertex_id: str) -> None:
-        """As many are right as there are, or more."""
+        """Removes the pending scale-down of a vertex, which needs its current parallelism or more."""
         self._by_vertex.pop(vertex_id, None)
 
     def clear_all(self) -> None:
-        """The job was changed."""
+        """Removes all pending scale-downs after a scaling of the job."""
         self._by_vertex.clear()

@@ -1,4 +1,4 @@
-"""When a job gets another parallelism, and which.
+"""Decides when a job is scaled, and to which parallelism.
 
     sample ─▶ window ──full?──▶ evaluate ─▶ decide_change for each vertex ─▶ any outside its bounds? ─▶ parallelism of all that change
               began anew when the job did                                                                 remembered, and expected to show
@@ -20,12 +20,12 @@ from tidegate.autoscaler.machines.settings import AutoscalerSettings
 from tidegate.autoscaler.machines.vertex_scaler import Change, decide_change
 
 LEAST_SAMPLES = 2
-"""A rate is a difference."""
+"""The fewest samples of a window: a rate is a difference."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobSample:
-    """One look at a job that runs. ``running_ms``: since when it runs, in its present shape."""
+    """The metrics of a running job at one time. ``running_ms``: since when it runs with its current parallelism."""
 
     running_ms: int
     topology: Topology
@@ -34,18 +34,18 @@ class JobSample:
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """What came of it. ``said``: for people, each remark once in ``job.autoscaler.scaling.event.interval``."""
+    """The result of one sample. ``said``: events for people, each once in ``job.autoscaler.scaling.event.interval``."""
 
     parallelism: Mapping[str, int] = field(default_factory=dict)
-    """What was decided last, by vertex."""
+    """The last decision, by vertex."""
     scaled: Mapping[str, Scaling] = field(default_factory=dict)
-    """What was decided now."""
+    """The scalings that were decided by this sample, by vertex."""
     evaluated: Mapping[str, Evaluated] = field(default_factory=dict)
     said: Sequence[str] = ()
 
 
 class JobAutoscaler:
-    """For one job. ``on_sample`` is the only way in; time goes forward."""
+    """The autoscaler of one job. ``on_sample`` is its only input; its time must not go back."""
 
     def __init__(self) -> None:
         self.window = MetricWindow()
@@ -79,7 +79,7 @@ class JobAutoscaler:
     # ---- decisions ---------------------------------------------------------------------------------------------------
 
     def _add(self, settings: AutoscalerSettings, sample: JobSample, now_ms: int) -> tuple[bool, str]:
-        """Whether the window is full with it; else what is waited for."""
+        """Adds a sample to the window. Returns whether the window is full; else also the reason for waiting."""
         stable_ms = sample.running_ms + settings.stabilization_ms
         first_ms = self.window.first_since(stable_ms)
         full_ms = (now_ms if first_ms is None else first_ms) + settings.window_ms

@@ -1,4 +1,4 @@
-"""Arithmetic as Java does it, since limits and roundings decide about a subtask more or less."""
+"""Arithmetic as in Java, since limits and rounding can change the parallelism by one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _THREE_DIGITS = Decimal("0.001")
 
 
 def divide(a: float, b: float) -> float:
-    """``a / b``; by zero it is infinite, or NaN for ``0 / 0``."""
+    """Divides; a division by zero is infinite, or NaN for ``0 / 0``."""
     if b != 0:
         return a / b
     if a == 0 or math.isnan(a):
@@ -20,7 +20,7 @@ def divide(a: float, b: float) -> float:
 
 
 def rounded(value: float) -> float:
-    """To three digits, and never to 0 (Flink: ``ScalingMetrics.roundMetric``)."""
+    """Rounds to three digits, but never to 0 (Flink: ``ScalingMetrics.roundMetric``)."""
     if not math.isfinite(value):
         return value
     found = float(Decimal(repr(value)).quantize(_THREE_DIGITS, ROUND_HALF_UP)) if abs(value) < LONG_MAX else value
@@ -28,7 +28,7 @@ def rounded(value: float) -> float:
 
 
 def whole(value: float) -> float:
-    """Java's ``Math.round``: to the next whole number, upwards from the middle, within 64 bits."""
+    """Rounds like Java's ``Math.round``: to the nearest whole number, half up, within 64 bits."""
     if math.isnan(value):
         return 0.0
     return (

@@ -1,4 +1,4 @@
-"""What is known of a job at one moment, and over the metric window."""
+"""The samples of a job's metrics, and the metric window over them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tidegate.autoscaler.machines.numbers import is_nan
 
 @dataclass(frozen=True, slots=True)
 class Vertex:
-    """A vertex in the shape that runs. ``inputs``: the ship strategy of each input, by the vertex that it comes from. ``partitions`` of its
-    source; 0: unknown, or none."""
+    """A vertex of the running job. ``inputs``: the ship strategy of each input, by the vertex from which it comes. ``partitions``: of its source; 0:
+    unknown, or none."""
 
     vertex_id: str
     parallelism: int
@@ -30,13 +30,13 @@ class Vertex:
 
 @dataclass(frozen=True)
 class Topology:
-    """Vertices, each behind its inputs."""
+    """The vertices of a job in topological order."""
 
     vertices: Sequence[Vertex]
 
     @staticmethod
     def of(vertices: Iterable[Vertex]) -> Topology:
-        """In any order."""
+        """Sorts vertices topologically."""
         left = {vertex.vertex_id: vertex for vertex in vertices}
         placed: dict[str, Vertex] = {}
         while left:
@@ -52,7 +52,7 @@ class Topology:
 
     @cached_property
     def outputs(self) -> Mapping[str, Sequence[str]]:
-        """The vertices that each one sends to."""
+        """The vertices to which each vertex sends."""
         return {
             vertex.vertex_id: tuple(other.vertex_id for other in self.vertices if vertex.vertex_id in other.inputs)
             for vertex in self.vertices
@@ -61,25 +61,25 @@ class Topology:
 
 @dataclass(frozen=True, slots=True)
 class VertexMetrics:
-    """What one vertex does at one moment; NaN: unknown (Flink: ``ScalingMetric``)."""
+    """The metrics of one vertex at one time; NaN: unknown (Flink: ``ScalingMetric``)."""
 
     records_in: float = math.nan
-    """Since the start of its attempts."""
+    """The records since the start of its attempts."""
     records_out: float = math.nan
     records_in_per_second: float = math.nan
     load: float = math.nan
-    """Busy part of the time, aggregated over its subtasks."""
+    """The busy share of the time, aggregated over its subtasks."""
     accumulated_busy_ms: float = math.nan
-    """Summed over its subtasks."""
+    """The busy time, summed over its subtasks."""
     lag: float = math.nan
-    """Records that a source has not read yet."""
+    """The records that a source has not read yet."""
     observed_rate: float = math.nan
-    """Records per second while it reads as fast as it can."""
+    """The records per second while it reads at full speed."""
 
 
 @dataclass(frozen=True, slots=True)
 class GlobalMetrics:
-    """The greatest of all TaskManagers, each. NaN: unknown."""
+    """The greatest value of each metric over all TaskManagers; NaN: unknown."""
 
     gc_pressure: float = math.nan
     heap_usage: float = math.nan
@@ -87,14 +87,14 @@ class GlobalMetrics:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """All of it at one moment."""
+    """The metrics of all vertices and of the cluster at one time."""
 
     vertices: Mapping[str, VertexMetrics]
     cluster: GlobalMetrics = GlobalMetrics()
 
 
 class MetricWindow:
-    """Samples by their time in ms."""
+    """The samples of the metric window by their time in ms."""
 
     def __init__(self) -> None:
         self._samples: dict[int, Collected] = {}
@@ -111,7 +111,7 @@ class MetricWindow:
         return self._samples[next(reversed(self._samples))]
 
     def add(self, now_ms: int, sample: Collected) -> None:
-        """Later than those that are there."""
+        """Adds a sample; it must be later than the others."""
         self._samples[now_ms] = sample
 
     def first_since(self, from_ms: int) -> int | None:
@@ -127,7 +127,7 @@ class MetricWindow:
         return self._samples.values()
 
     def rate(self, vertex_id: str, metric: str) -> float:
-        """How much a counter grew in a second, from its first to its last value; NaN with fewer than two."""
+        """Returns the growth of a counter per second, from its first to its last value; NaN with fewer than two values."""
         known = [
             (at, value)
             for at, sample in self._samples.items()
@@ -140,7 +140,8 @@ class MetricWindow:
         return 1000 * grown / max(last_ms - first_ms, 1)
 
     def average(self, vertex_id: str, metric: str, at_least: int = 1) -> float:
-        """Over the values that are known; infinite ones count only where there are no others."""
+        """Returns the average of the known values of a metric; infinite ones count only where there are no others; NaN with fewer than ``at_least``
+        values."""
         return average((getattr(s.vertices.get(vertex_id, _NOTHING), metric) for s in self.samples()), at_least)
 
 
@@ -148,7 +149,7 @@ _NOTHING = VertexMetrics()
 
 
 def average(values: Iterable[float], at_least: int = 1) -> float:
-    """As ``MetricWindow.average``."""
+    """Returns the average of the known values, like ``MetricWindow.average``."""
     known = [value for value in values if not is_nan(value)]
     finite = [value for value in known if math.isfinite(value)]
     if not finite:

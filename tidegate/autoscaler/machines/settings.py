@@ -1,4 +1,4 @@
-"""Flink's ``AutoScalerOptions`` as the machine takes them."""
+"""The options of the autoscaler (Flink's ``AutoScalerOptions``) as values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidegate.model.options import AlignmentMode, AutoScalerOptions, MetricAggre
 
 @dataclass(frozen=True, slots=True)
 class AutoscalerSettings:
-    """Times in ms, utilizations as parts of 1. The defaults are Flink's."""
+    """The settings of the autoscaler: times in ms, utilizations from 0 to 1. The defaults are Flink's."""
 
     is_enabled: bool = False
     scales: bool = True
@@ -49,7 +49,7 @@ class AutoscalerSettings:
 
 
 def autoscaler_settings(configuration: Configuration) -> AutoscalerSettings:
-    """Raises ``ConfigurationError`` when bounds contradict each other."""
+    """Reads the settings from a configuration. Raises ``ConfigurationError`` when bounds contradict each other."""
     option, options = configuration.get, AutoScalerOptions
     target, boundary = option(options.UTILIZATION_TARGET), option(options.UTILIZATION_BOUNDARY)
     most, least = option(options.UTILIZATION_MAX), option(options.UTILIZATION_MIN)

@@ -1,4 +1,4 @@
-"""How many subtasks a vertex is to have (Flink: ``JobVertexScaler.java``).
+"""Computes the parallelism of a vertex (Flink: ``JobVertexScaler.java``).
 
 factor          = capacity that is needed at the target utilization / true processing rate, within the greatest factors
 new parallelism = ⌈factor * parallelism⌉, within the bounds, aligned to key groups or partitions
@@ -25,7 +25,7 @@ _TWO_DIGITS = Decimal("0.01")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """``evaluated``: with what is expected of it. ``remark``: why it is not what it could be, for people."""
+    """The decision about one vertex. ``evaluated``: with the expected processing rate. ``remark``: for people, why the vertex is not scaled further."""
 
     new: int
     is_outside_bounds: bool
@@ -42,7 +42,7 @@ def decide_change(
     restart_ms: int,
     now_ms: int,
 ) -> Change:
-    """The same parallelism as now: no change, or not yet."""
+    """Decides the parallelism of a vertex; the current one for no scaling, or not yet."""
     current = evaluated.parallelism
     same = Change(current, False, evaluated)
     capacity = target_capacity(settings, evaluated, settings.utilization_target, restart_ms, with_restart=True)
@@ -64,7 +64,8 @@ def decide_change(
 
 
 def new_parallelism(settings: AutoscalerSettings, vertex: Vertex, factor: float) -> int:
-    """Within the bounds of the configuration, which give way to the current parallelism, and those of the key groups."""
+    """Returns the parallelism for a scale factor, within the configured bounds, which are extended to the current parallelism, and those of the key
+    groups."""
     current = vertex.parallelism
     lower, upper = min(current, settings.min_parallelism), max(current, settings.max_parallelism)
     raw = factor * current
@@ -74,12 +75,12 @@ def new_parallelism(settings: AutoscalerSettings, vertex: Vertex, factor: float)
 
 
 def is_outside_bounds(of: Evaluated) -> bool:
-    """Whether it is too busy, or too idle."""
+    """Tells whether the true processing rate is outside of the thresholds."""
     return of.true_processing_rate < of.scale_up_threshold or of.true_processing_rate > of.scale_down_threshold
 
 
 def observed_scalability(settings: AutoscalerSettings, history: Sequence[Scaling]) -> float:
-    """How much of the hoped-for speed more subtasks have brought, at most 1: by least squares over the changes that are remembered."""
+    """Estimates which share of the expected rate additional subtasks have brought, at most 1: by least squares over the scaling history."""
     if len(history) < settings.scalability_observations or not history:
         return 1.0
     rates = [scaling.evaluated.true_processing_rate for scaling in history]
@@ -119,7 +120,7 @@ def _after_interval(
 
 
 def _why_ineffective(settings: AutoscalerSettings, evaluated: Evaluated, history: Sequence[Scaling]) -> str:
-    """What the last change has not brought; empty: it has, or was none to more subtasks."""
+    """Returns why the last scale-up was ineffective; empty when it was effective, or no scale-up."""
     if not history or not history[-1].is_up or history[-1].new != evaluated.parallelism:
         return ""
     before = history[-1].evaluated

@@ -1,1 +1,1 @@
-"""The shell of the autoscaler: REST calls and a clock."""
+"""The process of the autoscaler: REST calls and a clock."""

@@ -1,4 +1,4 @@
-"""One look at a job: what REST says of it, as a sample (Flink: ``RestApiMetricsCollector.java``)."""
+"""Collects a sample of a job from REST (Flink: ``RestApiMetricsCollector.java``), and requests its new parallelism."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tidegate.model.errors import ExternalError
 from tidegate.model.values import Json
 
 _PARTITION = re.compile(r"^.*[._]KafkaSourceReader[._]topic[._](.+)[._]partition[._](\d+)\.currentOffset$")
-"""Dots within the scope of an operator are underscores in some REST APIs."""
+"""Matches the metrics of Kafka partitions. Some REST APIs replace dots in an operator's scope by underscores."""
 Observed = Callable[[str], float]
-"""The rate of a vertex that was noted before."""
+"""Returns the average of the observed true processing rates of a vertex."""
 
 
 def collect(rest: RestClient, job_id: str, settings: AutoscalerSettings, observed: Observed) -> JobSample | None:
-    """``None``: it does not run any longer. Raises ``ExternalError`` and ``Unreachable``."""
+    """Collects a sample of a job; ``None`` when it is not running. Raises ``ExternalError`` and ``Unreachable``."""
     details = rest.job(job_id)
     if details["state"] != "RUNNING":
         return None
@@ -68,8 +68,8 @@ def collect(rest: RestClient, job_id: str, settings: AutoscalerSettings, observe
 
 
 def realize(rest: RestClient, job_id: str, parallelism: Mapping[str, int]) -> bool:
-    """Ask for what was decided, unless that was asked for before; whether it was asked for now. The lower bound is 1, as Flink's
-    ``RescaleApiScalingRealizer`` sets it: a job that gets fewer slots goes on with those. Raises ``ExternalError`` and ``Unreachable``."""
+    """Requests the parallelisms of a job unless they were requested before; returns whether it did. The lower bound is 1, as in Flink's
+    ``RescaleApiScalingRealizer``: a job that gets fewer slots runs with those. Raises ``ExternalError`` and ``Unreachable``."""
     requirements = rest.upper_bounds(job_id)
     if not parallelism.keys() <= requirements.keys():
         raise ExternalError(f"job {job_id} has other vertices than those that were decided about")
@@ -86,7 +86,7 @@ def realize(rest: RestClient, job_id: str, parallelism: Mapping[str, int]) -> bo
 
 
 def _inputs_of(plan: Json) -> Mapping[str, Mapping[str, str]]:
-    """The ship strategy of each input, by vertex and by the vertex that it comes from."""
+    """Returns the ship strategy of each input, by vertex and by the vertex from which it comes."""
     return {
         str(node["id"]): {str(edge["id"]): str(edge["ship_strategy"]) for edge in node.get("inputs", ())}
         for node in plan["nodes"]

@@ -1,5 +1,5 @@
-"""The control loop: every ``autoscaler.standalone.control-loop.interval`` a look at every job that asks for it (Flink:
-``StandaloneAutoscalerExecutor.java``). What fails for one job is logged, and tried again with the next look."""
+"""The control loop: samples every job that enables the autoscaler once in each ``autoscaler.standalone.control-loop.interval`` (Flink:
+``StandaloneAutoscalerExecutor.java``)."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _log = logging.getLogger("autoscaler")
 _OF_JOBS = "job.autoscaler."
 
 Wait = Callable[[float], bool]
-"""Waits so many seconds; true when the process is to end."""
+"""Waits for some seconds; returns whether the process must end."""
 
 
 class Autoscaler:
-    """``find`` returns where the REST API is at this moment, such as ``http://localhost:8081``, or raises ``TidegateError``."""
+    """The autoscaler of a cluster. ``find``: returns the current address of the REST API, such as ``http://localhost:8081``, or raises ``TidegateError``."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Autoscaler:
         find: Callable[[], str],
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        """Raises ``ConfigurationError``."""
+        """Reads the configuration. Raises ``ConfigurationError``."""
         autoscaler_settings(configuration)
         self._configuration = configuration
         self._find = find
@@ -52,7 +52,7 @@ class Autoscaler:
                 return
 
     def look(self) -> None:
-        """Once at every job."""
+        """Samples and scales every running job once. Errors are logged."""
         try:
             headers = dict(call_metadata(self._configuration))
             rest = RestClient(self._find(), self._timeout_s, https_client(self._configuration), headers)
@@ -97,7 +97,7 @@ class Autoscaler:
             _log.info("%s: asked for it", name)
 
     def _note(self, job_id: str, text: str) -> None:
-        """Log a failure once, and that it is over."""
+        """Logs a failure once, and its end."""
         before = self._failure.get(job_id, "")
         if text and text != before:
             _log.warning("%s%s", f"job {job_id}: " if job_id else "", text)

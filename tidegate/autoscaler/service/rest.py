@@ -1,4 +1,4 @@
-"""Flink's REST API as the autoscaler uses it: paths, and JSON checked where it comes in."""
+"""A client of Flink's REST API with the calls of the autoscaler, which checks the JSON of answers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tidegate.model.errors import ExternalError, Unreachable
 from tidegate.model.values import Json, JsonObject
 
 _SHOWN_CHARACTERS = 300
-"""So much is shown of an answer that is no JSON: enough to see what it came from."""
+"""The most characters of an invalid answer in messages: enough to identify its sender."""
 
 
 class RestClient:
-    """One cluster. Every method raises ``Unreachable`` when no answer comes within ``timeout_s``, and ``ExternalError`` for an answer that refuses
-    or cannot be read."""
+    """Calls the REST API of one cluster. Every method raises ``Unreachable`` when no answer arrives within ``timeout_s``, and ``ExternalError`` for an
+    error or an invalid answer."""
 
     def __init__(
         self,
@@ -29,18 +29,18 @@ class RestClient:
         tls: ssl.SSLContext | None = None,
         headers: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """``tls``: for HTTPS. ``headers``: of each request; they say who the user is."""
+        """``tls``: for HTTPS. ``headers``: of each request; they authenticate the user."""
         self._headers = headers
         self._address, self._tls = address, tls
         self._timeout_s = timeout_s
 
     def running_jobs(self) -> Mapping[str, str]:
-        """Names by id."""
+        """Returns the names of the running jobs by id."""
         jobs = self._get("/jobs/overview")["jobs"]
         return {str(job["jid"]): str(job["name"]) for job in jobs if job["state"] == "RUNNING"}
 
     def configuration(self, job_id: str) -> Mapping[str, str]:
-        """The cluster's, and over it that of the job."""
+        """Returns the configuration of a job: the cluster's, overridden by its own."""
         return {str(entry["key"]): str(entry["value"]) for entry in self._get(f"/jobs/{job_id}/jobmanager/config")}
 
     def job(self, job_id: str) -> Json:
@@ -50,15 +50,15 @@ class RestClient:
         return [str(found["id"]) for found in self._get(f"/jobs/{job_id}/vertices/{vertex_id}/subtasks/metrics")]
 
     def vertex_metrics(self, job_id: str, vertex_id: str, names: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
-        """Aggregated over its subtasks."""
+        """Returns the metrics of a vertex, aggregated over its subtasks."""
         return self._aggregates(f"/jobs/{job_id}/vertices/{vertex_id}/subtasks/metrics", names)
 
     def task_manager_metrics(self, names: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
-        """Aggregated over all."""
+        """Returns the metrics of the TaskManagers, aggregated over all of them."""
         return self._aggregates("/taskmanagers/metrics", names)
 
     def upper_bounds(self, job_id: str) -> JsonObject:
-        """The resource requirements of a job, in Flink's form."""
+        """Returns the resource requirements of a job, in Flink's form."""
         found: JsonObject = self._get(f"/jobs/{job_id}/resource-requirements")
         return found
 
@@ -99,7 +99,7 @@ class RestClient:
 
 
 def _errors_of(body: bytes) -> str:
-    """In Flink's form, or the text."""
+    """Returns the error messages of an answer in Flink's form, or its text."""
     try:
         return "; ".join(str(text).splitlines()[0] for text in json.loads(body)["errors"] if text)
     except (ValueError, KeyError, TypeError, IndexError):

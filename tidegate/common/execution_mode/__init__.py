@@ -1,4 +1,4 @@
-"""``ExecutionMode``, which Flink 2 has removed (PyFlink 1: ``pyflink.common.execution_mode``)."""
+"""The module of ``ExecutionMode``, which Flink 2 has removed (PyFlink 1: ``pyflink.common.execution_mode``)."""
 
 from __future__ import annotations
 

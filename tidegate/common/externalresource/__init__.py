@@ -13,13 +13,13 @@ __all__ = ["ExternalResourceDriver", "ExternalResourceInfo"]
 
 
 class ExternalResourceInfo:
-    """One piece of a resource, such as one GPU, with what its driver says of it. Equal by its properties."""
+    """One unit of a resource, such as one GPU, with the properties that its driver reports. Equal by its properties."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._properties = dict(properties)
 
     def get_property(self, key: str) -> str | None:
-        """Returns what the driver says under this key; ``None``: nothing."""
+        """Returns the property with this key; ``None`` when there is none."""
         return self._properties.get(key)
 
     def get_keys(self) -> frozenset[str]:
@@ -37,9 +37,9 @@ class ExternalResourceInfo:
 
 
 class ExternalResourceDriver(ABC):
-    """Finds what a machine has of one resource. ``external-resource.<name>.driver-factory.class`` names what makes it,
-    ``module:callable``, which is called with the parameters ``external-resource.<name>.param.*`` by their names."""
+    """Finds the units of one resource on a machine. ``external-resource.<name>.driver-factory.class`` names its factory, ``module:callable``, which is
+    called with the parameters ``external-resource.<name>.param.*`` as keyword arguments."""
 
     @abstractmethod
     def retrieve_resource_info(self, amount: int) -> set[ExternalResourceInfo]:
-        """Returns ``amount`` pieces. May block; what it raises ends the TaskManager's start."""
+        """Returns ``amount`` units of the resource. May block; an exception fails the TaskManager's start."""

@@ -1,4 +1,4 @@
-"""The ``__getattr__`` of a module, for names that it does not define itself but PyFlink's module of the same name has.
+"""The ``__getattr__`` of modules, for names that PyFlink's module of the same name has but that are defined elsewhere or removed.
 
     __getattr__ = finding(
         __name__,
@@ -25,15 +25,15 @@ from tidegate.common.names.places import names_of, suggest_name
 __all__ = ["Names", "connector", "elsewhere", "finding", "removed"]
 
 ModuleMember: TypeAlias = Any
-"""What a module has under a name: a class, a function, a constant."""
+"""An object of a module: a class, a function, a constant."""
 
 Names = Mapping[str, Callable[[], ModuleMember]]
-"""What makes or finds the object of each name."""
+"""The functions that find the object of each name."""
 
 
 def finding(module: str, *tables: Names) -> Callable[[str], ModuleMember]:
-    """Returns the ``__getattr__`` of ``module``. For a name in none of the tables it raises ``AttributeError``, or ``ImportError`` where
-    the name is imported; both say which name is meant, where one is near."""
+    """Returns the ``__getattr__`` of ``module``. For a name in none of the tables it raises ``AttributeError``, or ``ImportError`` when the name is
+    imported; both suggest a similar name if there is one."""
     known = {name: find for table in tables for name, find in table.items()}
 
     def find(name: str) -> ModuleMember:
@@ -60,13 +60,13 @@ def connector(module: str) -> Callable[[str], ModuleMember]:
 
 
 def elsewhere(home: str, names: str) -> Names:
-    """Names, between blanks, that the module ``home`` has."""
+    """Returns the table of names (separated by blanks) that the module ``home`` defines."""
     return {name: partial(_found, home, name) for name in names.split()}
 
 
 def removed(names: str, instead: str) -> Names:
-    """Names, between blanks, that Flink 2 has removed. Importing one raises ``ImportError`` with what to use ``instead``: an
-    ``AttributeError`` would lose its text on the way out of an import."""
+    """Returns the table of names (separated by blanks) that Flink 2 has removed. Importing one raises ``ImportError`` with what to use ``instead``: the
+    text of an ``AttributeError`` would be lost in an import."""
     return {name: partial(_refuse, name, instead) for name in names.split()}
 
 
@@ -75,8 +75,8 @@ def _found(home: str, name: str) -> ModuleMember:
 
 
 def _is_imported(caller: FrameType) -> bool:
-    """Whether ``caller`` is at a ``from ... import``: that forgets the text of an ``AttributeError``, and others, such as ``hasattr``, take
-    nothing else."""
+    """Tells whether ``caller`` executes a ``from ... import``, which discards the text of an ``AttributeError``; other callers, such as ``hasattr``,
+    accept no other error."""
     code = caller.f_code.co_code
     return 0 <= caller.f_lasti < len(code) and code[caller.f_lasti] == opmap["IMPORT_FROM"]
 

@@ -1,5 +1,4 @@
-"""Names that programs of Flink 1 import and that Flink 2 has removed: importing one raises an error that says what to
-write instead."""
+"""Names of Flink 1 that Flink 2 has removed: importing one raises an error that says what to write instead."""
 
 from __future__ import annotations
 
@@ -41,5 +40,5 @@ _BY_MODULE: dict[str, Names] = {
 
 
 def flink_1(module: str) -> Names:
-    """Returns the names that ``module`` had under Flink 1."""
+    """Returns the table of the names that ``module`` had in Flink 1."""
     return _BY_MODULE[module]

@@ -1,4 +1,4 @@
-"""Names of PyFlink that stand for Java classes: a program that uses one gets an error that says what to use instead.
+"""Placeholders for PyFlink's names of Java classes: using one raises an error that says what to use instead.
 
 Importing such a name works, so that a module or a test that names it among others loads; using it is refused:
 
@@ -19,7 +19,7 @@ __all__ = ["java_only", "refusing"]
 
 
 class _JavaOnly(type):
-    """The class of the placeholders: everything but naming one raises its refusal."""
+    """The metaclass of the placeholders: every use of one raises an error."""
 
     _refusal: str
 
@@ -38,12 +38,12 @@ class _JavaOnly(type):
 
 
 def java_only(module: str, names: str, instead: str) -> Names:
-    """Returns placeholders for the ``names`` (separated by blanks) that PyFlink has in ``module``."""
+    """Returns the table of placeholders for the ``names`` (separated by blanks) that PyFlink has in ``module``."""
     return {name: partial(_placeholder, module, name, instead) for name in names.split()}
 
 
 def refusing(module: str, names: str, instead: str) -> Callable[[str], ModuleMember]:
-    """Returns the ``__getattr__`` of a module that has only such names besides its own."""
+    """Returns the ``__getattr__`` of a module that only has placeholders besides its own names."""
     return finding(module, java_only(module, names, instead))
 
 

@@ -1,4 +1,4 @@
-"""What an import of a module below ``tidegate.connectors`` says that is not there: the module that is meant.
+"""Suggests the right module when an import of a missing module below ``tidegate.connectors`` fails.
 
 Python asks the finders of ``sys.meta_path`` in turn; this one stands last, finds nothing, and is asked only about what no other has found.
 """
@@ -15,7 +15,7 @@ __all__ = ["say_which_is_meant"]
 
 
 class _Missing:
-    """The finder that refuses with a suggestion."""
+    """An import finder that finds nothing and raises an error with a suggestion."""
 
     @staticmethod
     def find_spec(fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> None:
@@ -24,6 +24,6 @@ class _Missing:
 
 
 def say_which_is_meant() -> None:
-    """Makes failed imports of modules of connectors name the right one, in this process."""
+    """Installs the finder in this process."""
     if _Missing not in sys.meta_path:
         sys.meta_path.append(_Missing)

@@ -1,4 +1,4 @@
-"""Where names of connectors are imported from: ``from tidegate.connectors.X import ...``.
+"""The list of connectors' names and the modules from which programs import them: ``from tidegate.connectors.X import ...``.
 
 ``CONNECTORS`` is the one list of them. The modules in it find their names by it, and a name or module that is wrong is answered by it:
 
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 __all__ = ["CONNECTORS", "ELSEWHERE", "ROOTS", "names_of", "suggest_module", "suggest_name"]
 
 ROOTS = ("tidegate.connectors", "tidegate.datastream.connectors")
-"""Ours, and PyFlink's ``pyflink.datastream.connectors``."""
+"""The packages of connectors: tidegate's, and PyFlink's ``pyflink.datastream.connectors``."""
 _OWN = ROOTS[0]
 
 CONNECTORS: Mapping[str, Mapping[str, str]] = {
@@ -53,7 +53,7 @@ CONNECTORS: Mapping[str, Mapping[str, str]] = {
         "spark.writes": "delta_writer iceberg_writer jdbc_writer",
     },
 }
-"""By the last part of the module's name: the names that it has, by the module below ``tidegate.connectors`` that defines them."""
+"""The names of each connector module (by its last part), by the module below ``tidegate.connectors`` that defines them."""
 
 ELSEWHERE: Mapping[str, str] = {
     "JdbcSink": "for PostgreSQL, say: from tidegate.connectors.postgres import PostgresSink; for other databases, "
@@ -63,7 +63,7 @@ ELSEWHERE: Mapping[str, str] = {
     "SparkSource": "env.from_spark(...) and env.from_spark_stream(...) read by Spark",
     "SparkSink": "stream.to_spark(...) writes by Spark",
 }
-"""Names that programs look for in vain, with what to use instead."""
+"""Names that tidegate does not have, with what to use instead."""
 _OTHER_NAMES = {
     "datagen": "generators",
     "delta_lake": "delta",
@@ -80,17 +80,17 @@ _OTHER_NAMES = {
     "print": "print_sink",
     "psql": "postgres",
 }
-"""What programs call our modules, among others as PyFlink does."""
+"""Other names of connector modules, among them PyFlink's."""
 
 
 def names_of(module: str) -> dict[str, str]:
-    """The names of the connector ``module``, each with the full name of the module that defines it."""
+    """Returns the names of the connector ``module``, each with the full name of the module that defines it."""
     homes = CONNECTORS[module.removeprefix(f"{_OWN}.")]
     return {name: f"{_OWN}.{home}" for home, names in homes.items() for name in names.split()}
 
 
 def suggest_name(module: str, name: str, names: Iterable[str]) -> str:
-    """What to say behind "``module`` has no ``name``", where the module has ``names``. Empty when nothing is near."""
+    """Returns the suggestion after "``module`` has no ``name``", where the module has ``names``; empty when no name is similar."""
     from difflib import get_close_matches
 
     near = get_close_matches(name, list(names), 1, 0.75)
@@ -109,7 +109,7 @@ def suggest_name(module: str, name: str, names: Iterable[str]) -> str:
 
 
 def suggest_module(module: str) -> str:
-    """What to say behind "there is no module ``module``"."""
+    """Returns the suggestion after "there is no module ``module``"."""
     from difflib import get_close_matches
 
     root = next(root for root in ROOTS if module.startswith(f"{root}."))
@@ -125,6 +125,6 @@ def suggest_module(module: str) -> str:
 
 
 def _module_with(name: str) -> str | None:
-    """The first module in the list that a program can import ``name`` from."""
+    """Returns the first module in the list from which a program can import ``name``."""
     modules = [f"{_OWN}.{module}" for module in CONNECTORS if name in names_of(module)]
     return modules[0] if modules else None

@@ -1,4 +1,4 @@
-"""Classes of PyFlink's names over ours: a program takes ours into a subtask, which does not load the DSL for a name."""
+"""Pickles PyFlink's subclasses of tidegate's classes as the base class, so that a subtask need not import the DSL."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Shipped: TypeAlias = tuple[Callable[..., object], tuple[type], object]
 
 
 def shipped_as(base: type, instance: object) -> Shipped:
-    """For ``__reduce__`` of a class that adds to ``base`` only how it is made: what is unpickled is one of ``base``. A dataclass with slots
-    has its fields in no ``__dict__``, and a ``__getstate__`` of its own."""
+    """Returns the ``__reduce__`` value of a class that only adds constructors to ``base``: it is unpickled as ``base``. Handles dataclasses with slots,
+    which have no ``__dict__`` but a ``__getstate__``."""
     get_state = getattr(base, "__getstate__", vars)
     return object.__new__, (base,), get_state(instance)

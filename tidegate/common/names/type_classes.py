@@ -1,4 +1,4 @@
-"""PyFlink's further classes of types: a call of one gives the type of ours that means the same, and ``isinstance`` knows it.
+"""PyFlink's further classes of types: calling one returns tidegate's equivalent type, and ``isinstance`` recognizes it.
 
 DateTypeInfo() == Types.SQL_DATE()      isinstance(Types.SQL_DATE(), DateTypeInfo)
 """
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class _StandsFor(ABCMeta):
-    """A class whose instances are those of ``_means``, which belong to another class."""
+    """A metaclass of classes whose instances are those of another class, ``_means``."""
 
     _means: tuple[TypeInformation, ...] = ()
 
@@ -40,30 +40,30 @@ class _StandsFor(ABCMeta):
 
 
 class DateTypeInfo(SqlTimeTypeInfo, metaclass=_StandsFor):
-    """``Types.SQL_DATE()``."""
+    """Stands for ``Types.SQL_DATE()``."""
 
     EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()
     _means = (SqlTimeTypeInfo("Date"),)
 
 
 class TimeTypeInfo(SqlTimeTypeInfo, metaclass=_StandsFor):
-    """``Types.SQL_TIME()``."""
+    """Stands for ``Types.SQL_TIME()``."""
 
     EPOCH_ORDINAL = calendar.timegm(time.localtime(0)) * 10**6
     _means = (SqlTimeTypeInfo("Time"),)
 
 
 class TimestampTypeInfo(SqlTimeTypeInfo, metaclass=_StandsFor):
-    """``Types.SQL_TIMESTAMP()``."""
+    """Stands for ``Types.SQL_TIMESTAMP()``."""
 
     _means = (SqlTimeTypeInfo("Timestamp"),)
 
 
 class LocalTimeTypeInfo(SqlTimeTypeInfo, metaclass=_StandsFor):
-    """Dates and times without a zone, which Python has one class for each of: those of ``Types.SQL_DATE()`` and so on."""
+    """Stands for dates and times without a zone: ``Types.SQL_DATE()`` and so on, since Python has one class for each."""
 
     class TimeType(Enum):
-        """Names the kinds of local times."""
+        """The kinds of local times."""
 
         LOCAL_DATE = 0
         LOCAL_TIME = 1
@@ -73,12 +73,12 @@ class LocalTimeTypeInfo(SqlTimeTypeInfo, metaclass=_StandsFor):
 
     @classmethod
     def type_of(cls, time_type: LocalTimeTypeInfo.TimeType) -> TypeInformation:
-        """Returns the type that means the same as PyFlink's ``LocalTimeTypeInfo(time_type)``."""
+        """Returns the equivalent of PyFlink's ``LocalTimeTypeInfo(time_type)``."""
         return cls._means[time_type.value]
 
 
 class InstantTypeInfo(BasicTypeInfo, metaclass=_StandsFor):
-    """``Types.INSTANT()``."""
+    """Stands for ``Types.INSTANT()``."""
 
     _means = (BasicTypeInfo(BasicType.INSTANT),)
 

@@ -1,4 +1,4 @@
-"""The type variables of PyFlink's functions and windows, which programs import for annotations of their own."""
+"""The type variables of PyFlink's functions and windows, which programs import for their annotations."""
 
 from __future__ import annotations
 
