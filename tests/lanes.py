@@ -111,13 +111,15 @@ class ByConfiguration(LoadFileScheduling):  # type: ignore[misc]  # xdist has no
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
-        return "surviving_cluster" if _shares_surviving_cluster(file) else file
+        return _shared_cluster(file) or file
 
 
 @cache
-def _shares_surviving_cluster(file: str) -> bool:
+def _shared_cluster(file: str) -> str | None:
+    """Returns the name of the fixture of the cluster that its tests share, beside the usual one."""
     path = TABLE.parents[1] / file
-    return path.is_file() and "surviving_cluster: Cluster" in path.read_text(encoding="utf-8")
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    return next((name for name in ("surviving_cluster", "spread_cluster") if f"{name}: Cluster" in text), None)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cluster import Cluster
-from tests.e2e.pool import SURVIVING, USUAL, made_ready, pooled
+from tests.e2e.pool import SPREAD, SURVIVING, USUAL, made_ready, pooled
 from tests.e2e.waiting import HANG_LIMIT_S
 from tests.e2e.watching import CALL_LIMIT_S, TERMINAL
 from tidegate.pb import jobmanager_pb2 as pb
@@ -38,6 +38,12 @@ def surviving_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clus
         yield cluster
 
 
+@pytest.fixture(scope="session")
+def spread_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with pooled(tmp_path_factory.mktemp("spread"), SPREAD) as cluster:
+        yield cluster
+
+
 @pytest.fixture
 def cluster(session_cluster: Cluster) -> Cluster:
     """With 2 TaskManagers of 2 slots, whatever the test before did to them."""
@@ -50,13 +56,19 @@ def surviving_cluster(surviving_session: Cluster) -> Cluster:
     return made_ready(surviving_session, 2)
 
 
+@pytest.fixture
+def spread_cluster(spread_session: Cluster) -> Cluster:
+    """Like ``surviving_cluster``, with a third TaskManager, and with the subtasks of a job on as many as there are."""
+    return made_ready(spread_session, 3)
+
+
 @pytest.fixture(autouse=True)
 def _logs_of_a_failure(request: pytest.FixtureRequest) -> Iterator[None]:
     """The ends of the logs of shared clusters, printed where pytest shows them when a test failed; what it ran ends with it."""
     failed_before = request.session.testsfailed
     yield
     if request.session.testsfailed > failed_before:
-        for name in {"session_cluster", "surviving_session"} & {*request.fixturenames}:
+        for name in {"session_cluster", "surviving_session", "spread_session"} & {*request.fixturenames}:
             cluster = request.getfixturevalue(name)
             print(cluster.logs())
             if cluster.job_manager is not None and cluster.job_manager.is_alive():

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tests.e2e.jobs.nexmark import KINDS, make_events
+from tests.e2e.jobs.nexmark import KINDS, SIDE_INPUT, make_events
 
 _SOME_TIME = datetime.fromisoformat("1970-01-01T00:00")
 Value = int | str | Decimal | datetime | None
@@ -58,6 +58,7 @@ ANSWERS = {
     "(SELECT bidder, dateTime, CAST(dateTime - lag(dateTime) OVER (PARTITION BY bidder ORDER BY dateTime) > INTERVAL 10 SECOND AS INT) AS fresh "
     "FROM bid)) GROUP BY bidder, coalesce(session, 0)",
     "q12": "SELECT bidder, count(*) FROM bid GROUP BY bidder",
+    "q13": "SELECT auction, bidder, price, dateTime, value FROM bid JOIN side_input ON auction % 10000 = key",
     "q14": "SELECT auction, bidder, CAST(price AS DECIMAL(19)) * 0.908, CASE WHEN hour(dateTime) BETWEEN 8 AND 18 THEN 'dayTime' "
     "WHEN hour(dateTime) <= 6 OR hour(dateTime) >= 20 THEN 'nightTime' ELSE 'otherTime' END, dateTime, extra, "
     "len(extra) - len(replace(extra, 'c', '')) FROM bid WHERE price * 908 > 1000000000 AND price * 908 < 50000000000",
@@ -89,6 +90,8 @@ def answers(count: int) -> duckdb.DuckDBPyConnection:
         columns = {name: structs.field(index) for index, name in enumerate(fields)}
         database.register(f"{kind}_events", pa.table(columns))
         database.execute(f"CREATE TABLE {kind} AS SELECT * FROM {kind}_events")
+    database.register("side_rows", pa.table({"key": list(SIDE_INPUT), "value": list(SIDE_INPUT.values())}))
+    database.execute("CREATE TABLE side_input AS SELECT * FROM side_rows")
     return database
 
 

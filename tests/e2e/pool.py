@@ -1,7 +1,7 @@
 """Clusters that tests share, one for each configuration: a worker of a test run starts each at most once.
 
-The fixtures ``cluster`` and ``surviving_cluster`` (``tests/e2e/conftest.py``) give them. Files that use the second one run on the same worker
-(``tests/lanes.py``), so that it is started once in a run.
+The fixtures ``cluster``, ``surviving_cluster`` and ``spread_cluster`` (``tests/e2e/conftest.py``) give them. Files that use the second one run
+on the same worker, and so do those that use the third (``tests/lanes.py``), so that each is started once in a run.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ SLOTS = 2
 USUAL: dict[str, str] = {}
 SURVIVING = {"high-availability.type": "filesystem", "tidegate.jobmanager.adoption-timeout": "60 s"}
 """Jobs outlive their JobManager. The next one waits longer for TaskManagers than any of a test needs to register."""
+SPREAD = {**SURVIVING, "taskmanager.load-balance.mode": "SLOTS"}
+"""And a job of two subtasks runs on two TaskManagers."""
 
 
 def pooled(directory: Path, configuration: dict[str, str]) -> Cluster:
