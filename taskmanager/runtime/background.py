@@ -1,7 +1,7 @@
 """A background thread that runs one piece of work after the other and reports the completion of each as a mail.
 
-Used for the asynchronous part of snapshots (one thread, so that checkpoints are written in their order) and for what
-operators ask for through ``run_async``. The thread is a daemon: a store that hangs never keeps a canceled subtask alive.
+Used for the asynchronous part of snapshots (one thread, so that checkpoints are written in their order) and for the ``run_async`` of operators. The thread is a
+daemon thread, so that a store that hangs does not keep a canceled subtask alive.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Constructs the parts of one subtask attempt: its data connections, its restored and opened operators, and its mailbox loop.
 
-Law: whatever is opened is registered with ``resources`` at once, which the caller closes on every path.
+Law: everything that is opened is registered with ``resources`` at once, which the caller closes in every case.
 """
 
 from __future__ import annotations

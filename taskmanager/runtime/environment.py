@@ -41,7 +41,7 @@ from tidegate.taskmanager.state.base import SegmentSource, SegmentStore
 
 Probe = Callable[[str, Mapping[str, object]], None]
 """A function that is called at named points of the protocol with the ids that are known there. Tests use it to kill processes at exact points; production has
-none. Tests aim kills with it; it is absent in production.
+none.
 
 listening · initialized · barrier-received · before-barrier · barrier-sent · frozen · before-ack · after-ack
 before-commit · during-commit · after-commit · end-of-data

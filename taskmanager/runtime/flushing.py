@@ -2,14 +2,13 @@
 
     begin ─▶ one step of the mailbox loop ─▶ is_due: flush now, or gather on until ``at_ms``
 
-Outputs are flushed in rounds as long as the buffer timeout, counted from the first record, as Flink's flusher does
-(``RecordWriter.OutputFlusher``): a record waits half a timeout on the average. A timeout that began with each first record of a frame would
-have single records, and batches that a source makes at a time, wait for all of it, with as many frames.
+Outputs are flushed periodically with the buffer timeout as the period, counted from the first record, as Flink's flusher does (``RecordWriter.OutputFlusher``):
+a record waits half a timeout on average. If the timeout began with the first record of each frame, single records, and batches of a source, would wait for all
+of it, with the same number of frames.
 
-Law: as far as steps take what they took before, no record waits longer for others than the buffer timeout. Outputs are flushed
-between two steps only, so they are flushed when the next step would end behind the time: a function that takes half a second
-for each record would otherwise keep the result of one record back until it is done with the next.
-Flink flushes from a thread of its own, which would take the interpreter away from functions.
+Law: if steps take as long as before, no record waits longer than the buffer timeout for others. Outputs are flushed between two steps only, so they are flushed
+early if the next step would end after the flush time: otherwise a function that takes half a second for each record would delay a result until the next record
+is processed. Flink flushes from a separate thread, which here would compete with functions for the interpreter's lock.
 """
 
 from __future__ import annotations

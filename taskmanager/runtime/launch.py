@@ -2,8 +2,8 @@
 
     listen ─▶ INITIALIZING ─▶ make, restore and open operators ─▶ wait for the producers ─▶ RUNNING ─▶ loop ─▶ close ─▶ last word
 
-Laws: the last word (FINISHED, CANCELED or FAILED) is sent after everything was closed; a subtask whose control stream broke says
-nothing more, commits nothing and acknowledges nothing. Whatever was opened is closed on every path.
+Laws: the final state (FINISHED, CANCELED or FAILED) is sent after everything was closed. A subtask whose control stream broke sends, commits and acknowledges
+nothing after that. Everything that was opened is closed in every case.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The mailbox of a subtask: the only way in for other threads, and the only place where the subtask's thread waits.
 
-Laws: mails come out in the order in which they were put; a mail or a ``wake`` that comes before ``wait`` makes it return at once,
-so nothing that is ready is ever slept over.
+Laws: mails are taken in the order in which they were put; ``wait`` returns at once if a mail or a ``wake`` came before it, so that no wakeup is lost.
 """
 
 from __future__ import annotations

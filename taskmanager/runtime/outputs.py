@@ -3,9 +3,9 @@
     operator ─▶ ChainOutput ┬─▶ ChainedTarget  (an operator of the same chain, called directly)
                             └─▶ NetworkTarget  (a ResultPartition; keys of records are computed here)
 
-A batch changes its shape only for a target that needs the other one. Mutable records belong to one consumer: of several,
-all but the last get copies, and what leaves the subtask is encoded before any of them sees it. Watermarks, statuses and user events go to every target, side
-outputs included (Flink: ``ChainingOutput.java``, ``RecordWriterOutput.java``).
+A batch is converted between records and columns only for a target that needs the other form. Each consumer gets mutable records of its own: of several
+consumers all but the last get copies, and network targets encode the records before any of them gets them. Watermarks, statuses and user events go to every
+target, side outputs included (Flink: ``ChainingOutput.java``, ``RecordWriterOutput.java``).
 """
 
 from __future__ import annotations

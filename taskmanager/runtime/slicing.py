@@ -1,11 +1,10 @@
 """Decides how many records are passed to a chain at once, so that a step of the mailbox stays short.
 
-A chain of record functions costs between 0.1 microseconds and milliseconds for each record, which is not known beforehand. The
-estimate follows what was measured, up at once and down slowly; the size at most doubles from one step to the next.
-A subtask begins with one record, since a function may take seconds for each and a barrier would wait for the whole slice.
-A slice has a cost of its own besides (some 0.3 ms: hashing, conversion), so what counts is what the step itself took
-(``step_meter``), not what a busy machine made of it.
-Chains that work on columns take whole batches: the cost of a batch there hardly depends on its rows.
+A chain of record functions costs between 0.1 microseconds and milliseconds for each record, which is not known beforehand. The estimate follows the measured
+cost, up at once and down slowly; the size of a slice at most doubles from one step to the next. A subtask begins with one record, since a function may take
+seconds for each and a barrier would wait for the whole slice. A slice also has a fixed cost (some 0.3 ms: hashing, conversion), so the time of the step itself
+counts (``step_meter``), not its duration on a busy machine. Chains that work on columns take whole batches: the cost of a batch there hardly depends on its
+rows.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     step():   mails ─▶ alarms ─▶ (outputs have room?) timers ─▶ one slice of input ─▶ look-ups of clients ─▶ flush and metrics when due
     steps():  step() until the life is over; when a step had nothing to do, the caller waits for a mail or a wake
 
-Laws: mails come first, and no step works longer than a slice, so a trigger, an abort or a cancel waits for 5 ms at most. While an
-output has no room nothing is processed (backpressure), but mails are, and barriers that overtake. After the life is over nothing is published.
+Laws: mails are handled first, and no step works longer than a slice, so a trigger, an abort or a cancellation waits for 5 ms at most. While an output has no
+room, only mails and overtaking barriers are processed (backpressure). After the end of the subtask's life nothing is published.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     skew           the wall clock of the runtime is ahead or behind: processing-time timers, and when a barrier was late
     executor       SIGKILL to the executor of Spark in which this process runs
 
-There are none unless the cluster allows faults.
+Faults are injected only if the cluster allows them.
 """
 
 from __future__ import annotations

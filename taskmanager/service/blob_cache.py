@@ -1,6 +1,6 @@
 """Caches blobs of jobs on this machine's disk: each is fetched from the JobManager once, verified, then served to subtasks.
 
-A blob's key is the sha256 of its content, so a file that is there under its key never changes.
+A blob's key is the sha256 of its content, so a cached file never changes.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     declaration ─▶ driver ─▶ its properties, one mapping for each piece ─▶ settings of every subtask ─▶ ``RuntimeContext``
 
-As in Flink, every subtask of a TaskManager sees all that this has. Where Spark is a cluster, subtasks run on other machines: there Spark finds the
-resource (``spark.executor.resource.<name>.*``) and assigns it, and a subtask sees what its Spark task got.
+As in Flink, every subtask of a TaskManager sees all resources of its machine. On a Spark cluster subtasks run on other machines: there Spark discovers and
+assigns resources (``spark.executor.resource.<name>.*``), and a subtask sees those of its Spark task.
 """
 
 from __future__ import annotations

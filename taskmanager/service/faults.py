@@ -4,7 +4,7 @@
     drop-acknowledgement@2    what subtasks here acknowledge of checkpoint 2 is lost
     delay-edge:50ms           what subtasks here receive from others comes so much later
 
-They stand around the service: what they wrap does not know of them.
+They wrap parts of the service, which are unaware of them.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     subtask ──register──▶ KvStateServer ──RegisterKvState──▶ JobManager, and again to each JobManager that takes this TaskManager
     client ──GetKvState──▶ limits ──QueryState──▶ subtask, between two slices ──StateQueried──▶ client
 
-Keys and values pass through as bytes. A request is refused rather than kept: clients ask again, and nothing piles up here.
+Keys and values are passed on as bytes. A request beyond the limits is refused instead of queued; clients retry.
 """
 
 from __future__ import annotations

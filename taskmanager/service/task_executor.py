@@ -4,7 +4,7 @@
     control streams ────event────▶ │ machine │
     Spark jobs, timers ─event────▶ └─────────┘
 
-Everything here runs on the loop's thread; Spark's threads post their events through it.
+All of it runs in the thread of the asyncio loop; Spark's threads post their events to the loop.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
     mailbox ◀──one thread, in order─────────────────────────────────────────────────────── TaskManager
 
 Laws:
-1. Every call of the port returns at once, but for printing, which waits while 1 MiB of it is unsent.
-2. When the stream breaks, the mailbox gets ``ControlLost``, and ``GRACE_S`` later the process ends, whatever it is doing.
-3. ``close`` returns after the TaskManager has read the last word: it ends the stream then, and the process may go.
+1. Every call of the port returns at once, except printing, which waits while 1 MiB of printed text is unsent.
+2. When the stream breaks, the mailbox gets ``ControlLost``, and after ``GRACE_S`` the process is ended by force.
+3. ``close`` returns after the TaskManager has read the final state, for which the TaskManager ends the stream, or after ``CLOSE_TIMEOUT_S``.
 """
 
 from __future__ import annotations

@@ -3,14 +3,13 @@
     JVM ── starts, by `python -m` ──▶ daemon ── fork, 10 ms ──▶ worker = one subtask attempt
 
 Laws:
-1. When it forks it has one thread: a lock held by another thread would stay locked in the child for ever.
-2. pyspark comes from the installed package. The zip and jar entries that Spark puts on ``sys.path`` cost each fresh
-   worker 0.4 s, because ``importlib.invalidate_caches`` reads the archives' directories again and again.
-3. Memory that was freed is kept for the next batch: a page that comes fresh from the kernel costs more than what is done
-   with its bytes. What is kept is bounded by the trim threshold.
-4. It ends when its standard input does, that is with the JVM (``pyspark.daemon``), also while it imports; workers end with it,
-   from the moment of the fork. One that Spark replaces leaves its workers be (``replacement``).
-5. How a worker ended otherwise than by itself is noted (``worker_exits``), since only its parent can know.
+1. It has one thread when it forks: a lock held by another thread would stay locked in the child forever.
+2. pyspark comes from the installed package. The zip and jar entries that Spark puts on ``sys.path`` cost each fresh worker 0.4 s, because
+   ``importlib.invalidate_caches`` reads the archives' directories again and again.
+3. Freed memory is kept for the next batch, since a new page from the kernel costs more than the work on its bytes. The trim threshold bounds it.
+4. It ends when its standard input is closed, that is with the JVM (``pyspark.daemon``), also during the imports; its workers end with it. If Spark replaces it,
+   its workers run on (``replacement``).
+5. Exit codes of workers other than 0 are noted (``worker_exits``), since only the parent gets them.
 """
 
 from __future__ import annotations

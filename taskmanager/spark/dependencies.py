@@ -1,7 +1,7 @@
 """Installs the requirements and unpacks the archives that a job ships, in the process of a subtask.
 
-Requirements are installed once for all subtasks of a TaskManager, into a directory named by their content; a second
-subtask waits for the first. Archives belong to the one process: its working directory becomes the place where they lie.
+Requirements are installed once for all subtasks of a TaskManager, into a directory named by the hash of their content; a second subtask waits for the first.
+Archives are unpacked for each process into a directory that becomes its working directory.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
                                                                   on_end(attempt, None | error) ◀── returned or raised
     cancel ──thread──▶ cancelJobGroup, and SIGKILL when the process is on this machine
 
-A failed subtask takes no sibling with it, since no other partition is in its job. There are two ways to make the RDD: an empty
-one with ``parallelism`` partitions, and for ``from_spark`` the user's DataFrame through ``mapInArrow``.
+A failed subtask does not fail its siblings, since its Spark job has no other partition. There are two ways to make the RDD: an empty one with ``parallelism``
+partitions, and for ``from_spark`` the user's DataFrame through ``mapInArrow``.
 """
 
 from __future__ import annotations

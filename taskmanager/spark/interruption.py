@@ -4,7 +4,7 @@
                                                                       │ at most 1 s while the subtask has not even looked at its mails
     a signal ─▶ the main thread, out of a sleep, a lock or a read too ─▶ ``TaskInterrupted``, wherever it is
 
-Laws: nothing is interrupted before the job, or its failure, has asked for the end; each interrupt says where the function stood.
+Laws: nothing is interrupted before the subtask is cancelled; each interrupt reports the stack of the function.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Starts and ends the JVM of a Spark driver, in place of PySpark, which would fork this process with all its threads.
 
-``PySpark`` forks to let the JVM ignore Ctrl-C, and a fork runs gRPC's handlers while its threads are busy. A session of its own does
-the same without a fork. The JVM ends when its standard input closes (Spark's ``PythonGatewayServer``), which it looks at only when it is up;
-on Linux the kernel ends it, at any moment, with the thread that has started it.
+PySpark forks to make the JVM ignore Ctrl-C, and a fork runs gRPC's handlers while its threads are busy. A new process session has the same effect without a
+fork. The JVM ends when its standard input is closed (Spark's ``PythonGatewayServer``), which works only once it is up; on Linux the kernel also ends it with
+the thread that started it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The queue of messages of a subtask that its socket has not taken yet, in order. Printed text is gathered, and bounded.
+"""The queue of messages of a subtask that its socket has not taken yet, in order. Printed text is merged into larger messages, and bounded.
 
 put ──▶ socket, at once        while nothing waits and there is room: no other thread has to wake up
     └─▶ queue ──run──▶ socket  else

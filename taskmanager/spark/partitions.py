@@ -1,6 +1,6 @@
 """The functions that Spark runs in its workers: a subtask for a partition, and those of a session's rehearsals.
 
-Small on purpose: the driver imports it too, and what it pickles is these functions by name plus the few texts of a ``SubtaskEntry``.
+The module is small since the driver imports it too. The driver pickles these functions by name, and the few texts of a ``SubtaskEntry``.
 """
 
 from __future__ import annotations

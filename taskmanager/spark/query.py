@@ -3,9 +3,8 @@
     direct         user's query ─▶ DataFrame ─▶ mapInArrow(subtask) ─▶ RDD; partition i is run for subtask i
     materialized   user's query ─▶ DataFrame ─▶ Parquet, written once by subtask 0's TaskManager; then as any other source
 
-The JVM hands the rows of partition i to the subtask's process as Arrow batches; the subtask yields nothing. Everything that
-decides how Spark cuts a query into partitions is pinned before it is planned (``tidegate.connectors.spark.query``), so that
-every attempt, on every TaskManager, gets the same rows in its partition.
+The JVM passes the rows of partition i to the subtask's process as Arrow batches; the subtask yields no rows. All settings that determine how Spark partitions a
+query are fixed before it is planned (``tidegate.connectors.spark.query``), so that every attempt, on every TaskManager, gets the same rows in its partition.
 """
 
 from __future__ import annotations

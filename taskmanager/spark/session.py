@@ -1,10 +1,10 @@
 """The Spark session that runs the subtasks: a JVM with a Spark context, embedded (``local[n]``) or as the driver of a cluster.
 
 Laws:
-1. What the runtime depends on is not negotiable (``cluster.settings``): Spark retries nothing, every attempt is a fresh process.
-   What is only sensible can be overridden by ``spark.*`` keys of the configuration.
-2. Nothing of the JVM reaches the user's terminal: its output goes to a file.
-3. The JVM ends when its standard input closes, so it does not outlive this process, however that ends.
+1. Properties that the runtime depends on are fixed (``cluster.settings``): Spark retries nothing, and every attempt is a fresh process. ``spark.*`` keys of the
+   configuration override other defaults.
+2. The JVM's output goes to a file, never to the user's terminal.
+3. The JVM ends when its standard input is closed, so it does not outlive this process.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     TaskManager ── signal ──▶ worker: faulthandler writes where each thread stands, without the interpreter's lock ──▶ file ──▶ TaskManager
 
-Law: the handler is there before the process says hello: to one that has none the signal would be the end.
+Law: the handler is installed before the process sends its hello, since the signal would kill a process without it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Loads user code in a subtask's process: the files that the job ships, then the pickled program.
 
-The files' directory stands first on ``sys.path``, as the job file's directory does for ``python job.py``, so a job may have a
-``cli.py`` or a ``jobmanager.py`` beside it. Our own packages are imported by then and are found without ``sys.path``.
+The directory of the files is first on ``sys.path``, as the job file's directory is for ``python job.py``, so that a job may ship a ``cli.py`` or a
+``jobmanager.py``. Our own packages are imported before and are found without ``sys.path``.
 """
 
 from __future__ import annotations

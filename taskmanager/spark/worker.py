@@ -3,8 +3,8 @@
     dial the TaskManager, Hello ─▶ Deploy ─▶ bound the memory ─▶ fetch the job's files and program
         ─▶ run the subtask (``tidegate.taskmanager.runtime``) ─▶ last word ─▶ the TaskManager hangs up ─▶ the process ends
 
-Laws: a partition that Spark runs again by itself does nothing (``TaskContext.attemptNumber``), and nothing is yielded: rows
-leave through the exchange and the connectors only.
+Laws: a partition that Spark repeats does nothing (``TaskContext.attemptNumber``). No rows are yielded to Spark, except stored blocks of a BATCH job: rows leave
+through the exchange and the connectors.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Contracts of state: stores and sources of state files, frozen state, and what an operator restores from.
 
-Laws: ``freeze`` copies nothing and does no I/O. What is frozen never changes: a mutable value that is handed to user
-code while its snapshot is still being written is copied on that access. ``FrozenState.write`` runs in the snapshot
-thread; ``release`` is called in the subtask's thread afterwards, whatever happened.
+Laws: ``freeze`` copies nothing and does no I/O. Frozen state never changes: a mutable value that user code reads while its snapshot is still being written is
+copied on that access. ``FrozenState.write`` runs in the snapshot thread; ``release`` is called in the subtask's thread afterwards, also after errors.
 """
 
 from __future__ import annotations

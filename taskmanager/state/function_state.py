@@ -3,11 +3,10 @@
     restored elements ─▶ unclaimed ── asked for by descriptor ─▶ state ── freeze ─▶ one file for each state name
                             └───────────────── not requested ──────────────▶ freeze ─▶ written again as it was
 
-Elements are encoded when the state is frozen: the function goes on changing its objects, and encoding is a copy (law 3). On
-disk an element has the descriptor's type (what was stored as another is read as ``schema_evolution`` allows); an entry
-of broadcast state is a struct of ``key`` and ``value``. Broadcast state is written also when it is empty, so that every
-subtask has a copy to restore from. Union state that no function requests is written by subtask 0 alone: all hold the
-same, and each copy would be one more at the next restore.
+Elements are encoded when the state is frozen, since the function may change its objects later; the encoded form is the copy (law 3). On disk an element has the
+descriptor's type (other stored types are read as ``schema_evolution`` allows); an entry of broadcast state is a struct of ``key`` and ``value``. Broadcast
+state is written even if it is empty, so that every subtask has a copy to restore from. Union state that no function requests is written by subtask 0 alone: all
+subtasks hold the same elements, and each copy would multiply them at the next restore.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     union      every subtask sees all elements, and takes its own (UNION)
     broadcast  every subtask has the same elements           (BROADCAST)
 
-Elements here, those of sources and sinks, are msgpack-able values; ``function_state`` keeps those of user functions.
-They are encoded when the state is frozen: there are few of them, their owners go on changing them, and the encoded copy cannot change (law 3).
+Elements here, those of sources and sinks, are msgpack-able values; ``function_state`` keeps those of user functions. They are encoded when the state is frozen:
+there are few of them, their owners may change them later, and the encoded copy does not change (law 3).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The asynchronous part of one snapshot: its state machine, which two threads report to, and the frozen states that have to be released.
 
-The thread that writes does its piece of work and reports what came of it, by ``on``; an acknowledgement that this returns it sends at once, since
-the subtask may be busy with a batch for long. Everything else is the subtask's: errors, and the end of each piece of work, come as mails.
+The writing thread reports the result of its work with ``on``, and sends an acknowledgement that this returns at once, since the subtask may be busy with a
+batch for long. The subtask's thread does everything else: errors, and the end of each piece of work, reach it as mails.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
     EncodedBatch · record batch · watermark · user event ... ─▶ Arrow IPC streams, one for each run of batches with one schema
 
-A watermark stands in the metadata of the batch behind it (``tidegate.watermark``), or of an empty last batch; a user event has an empty
-batch of its own (``tidegate.event``), in whose metadata a watermark in front of it stands too. The schema's metadata holds, under
-``tidegate``, what is known of the channel (``ChannelDescription``). Written in the snapshot thread.
+A watermark is in the metadata of the next batch (``tidegate.watermark``), or of an empty last batch; a user event is an empty batch (``tidegate.event``), whose
+metadata also holds a watermark directly before it. The schema's metadata holds the channel's description under ``tidegate`` (``ChannelDescription``). Written
+in the snapshot thread.
 
-Law: a channel's handles stand in the order of its data; without data there is no handle.
+Law: a channel's handles are in the order of its data; a channel without data has none.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The threads that write snapshots: one for the asynchronous parts, in their order, and one for each further operator.
 
-The states of a subtask's operators are written at the same time: what takes long is waiting for disks. The threads stay from
-one snapshot to the next: to start one means waiting for it to come to life, and beside a subtask that computes this takes
-milliseconds. They are daemons: a store that hangs never keeps a canceled subtask alive.
+The states of a subtask's operators are written in parallel, since most of the time is spent waiting for disks. The threads are kept from one snapshot to the
+next, since starting one takes milliseconds while the subtask computes. They are daemon threads, so that a store that hangs does not keep a canceled subtask
+alive.
 """
 
 from __future__ import annotations

@@ -2,12 +2,11 @@
 
     RestoredOperator.channels ─▶ read, rows of other subtasks' key groups dropped ─▶ Replay.next ... ─▶ (empty: the gate)
 
-Laws: the order is that of the handles. On an edge dealt by key each row is kept by exactly the subtask that owns its key
-group, by the hash that the producers deal with. A watermark keeps its place if the channel exists as it was (the same edge
-between as many subtasks). After a rescale, the least of what all old producers had promised counts for the whole edge,
-behind all of its rows; nothing, as long as one of them had promised nothing. A user event keeps its place among the rows of its old
-channel, and comes to each subtask that takes rows of that channel over. What has not been replayed when a snapshot begins is in
-flight again.
+Laws: data is replayed in the order of the handles. On an edge partitioned by key, each row is kept by exactly the subtask that owns its key group, by the hash
+that the producers use. A watermark keeps its position if the channel exists unchanged (the same edge between as many subtasks). After a rescale, the minimum of
+the old producers' watermarks counts for the whole edge, after all of its rows; there is none if one of them had none. A user event keeps its position among the
+rows of its old channel, and reaches each subtask that takes over rows of that channel. Data that has not been replayed when a snapshot begins is in flight
+again.
 """
 
 from __future__ import annotations

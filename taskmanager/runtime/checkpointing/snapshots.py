@@ -3,10 +3,10 @@
     request ─▶ prepare ─▶ barrier to all outputs ─▶ freeze │ background: write, report │ mail: release
     └──────────── synchronous part, subtask's thread ──────┘
 
-Laws: a frozen state is released in the subtask's thread exactly once, whatever happened; nothing leaves after ``stop``. The background writes, and
-reports to the machine of its write (``_report``); the acknowledgement is sent by the thread whose report was the last that was missing. All else
-is decided in the subtask's thread, to which the end of each piece of work comes as a mail. Events are taken one after the other: one that arises
-while commands are carried out waits until they are.
+Laws: a frozen state is released in the subtask's thread exactly once, also after errors; nothing is sent after ``stop``. The background thread writes, and
+reports to the machine of its write (``_report``); the thread with the last missing report sends the acknowledgement. Everything else is decided in the
+subtask's thread, which gets the end of each piece of work as a mail. Events are handled one at a time: an event that arises while commands are carried out is
+handled after them.
 """
 
 from __future__ import annotations

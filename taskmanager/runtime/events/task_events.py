@@ -3,8 +3,8 @@
     operator 2 of the chain ─ send ─▶ mail ─▶ operator 1 ── no listener ──▶ operator 0 ── no listener ──▶ producers of all inputs
     a consumer ─ EVENT frame ─▶ mail ─▶ the operator that feeds its edge ──▶ ... the same way up
 
-Laws: an event meets a function between two records, never inside one. It is in no checkpoint: what is on its way when a subtask ends is
-lost. An operator that may emit nothing more hears nothing more.
+Laws: a function gets an event between two records, never while it processes one. Events are in no checkpoint: those in flight when a subtask ends are lost. An
+operator that may not emit any records, since it has ended, gets no events.
 """
 
 from __future__ import annotations

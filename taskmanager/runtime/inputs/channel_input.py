@@ -2,12 +2,12 @@
 
     step():  events with priority ─▶ the batch at hand, slice by slice ─▶ restored data in flight ─▶ the gate
 
-Laws: events take effect in the order in which their channel delivered them, and only after every record before them was
-processed, but for events with priority: those are taken between two slices, and while outputs have no room. The snapshot
-starts inside the step that read the barrier that decided it. The ends of all channels' data end the input once.
+Laws: events take effect in the order in which their channel delivered them, and only after every record before them was processed. Events with priority are
+handled between two slices, and while outputs have no room. The snapshot starts in the step that read the barrier which triggers it. The input ends once, when
+the data of all channels has ended.
 
-In flight, for an unaligned snapshot, is what the gate records (``persist``), behind the rest of the batch at hand and what
-has not been replayed. The snapshot receives it when the barriers of all channels came.
+The in-flight data of an unaligned snapshot is the rest of the current batch, data that has not been replayed, and the data that the gate records (``persist``).
+The snapshot gets it when the barriers of all channels have arrived.
 """
 
 from __future__ import annotations

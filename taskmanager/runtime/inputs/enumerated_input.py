@@ -1,7 +1,7 @@
 """The input of a source reader whose splits come from an enumerator: a channel with the enumerator's events, and the source itself.
 
-Laws: the channel goes first, so a split or a barrier never waits for the reader. The channel alone decides when the data ends: the enumerator
-ends it when all readers are at their ends, or when the job is stopped.
+Laws: the channel is read first, so that a split or a barrier never waits for the reader. The channel alone decides when the data ends: the enumerator ends it
+when all readers are at their ends, or when the job is stopped.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The input of a source subtask: polls the reader in slices, and takes checkpoint triggers between two of them.
 
-Laws: the position that a snapshot holds is that of what was emitted. At the end of all splits event time is advanced to its
-end, once; where a job is stopped, only if it is drained. A finished source still takes part in checkpoints, by the same triggers.
-One that waits for the first checkpoint emits nothing before a checkpoint of this attempt is complete. One that is behind rests
-behind its barrier (``machines.source_pause``): the confirmation, an abort or any other mail wakes it.
+Laws: the position in a snapshot is that after the last emitted record. At the end of all splits the maximum watermark is emitted, once; when a job is stopped,
+only if it is drained. A finished source still takes part in checkpoints, by the same triggers. A source that waits for the first checkpoint emits nothing
+before a checkpoint of this attempt is complete. A source with a backlog pauses after its barrier (``machines.source_pause``) until the confirmation, an abort
+or any other mail arrives.
 """
 
 from __future__ import annotations

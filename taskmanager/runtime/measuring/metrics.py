@@ -1,7 +1,7 @@
 """The metrics of a subtask: records, bytes, shares of time, the watermark, and those that operators add by name.
 
-Counting costs nothing per record: batches are counted, not records. Names of an operator's own metrics are reported as
-``<operator>.<name>``; ``numLateRecordsDropped`` (Flink's name) is summed up besides.
+Counting has no cost per record: whole batches are counted. Names of an operator's own metrics are reported as ``<operator>.<name>``; ``numLateRecordsDropped``
+(Flink's name) is summed up besides.
 """
 
 from __future__ import annotations

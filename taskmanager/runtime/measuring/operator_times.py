@@ -2,9 +2,9 @@
 
     enter(a) ─▶ a works ─▶ enter(b) ─▶ b works ─▶ leave ─▶ a works again ─▶ leave
 
-An operator calls the next one while it emits, so time counts for the innermost that was entered, and each moment for one at most.
-The clock is read when a batch, a watermark or a timer goes from one to another, never for a record. Serialising what leaves
-the chain counts for the operator that emitted it. Flink measures the busy time of a task, not of its operators.
+An operator calls the next one while it emits, so time counts for the innermost operator that was entered, and for no other. The clock is read when a batch, a
+watermark or a timer passes from one operator to another, never for a record. The serialization of the chain's output counts for the operator that emitted it.
+Flink measures the busy time of a task, not of its operators.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     innermost frame ─▶ library? look at its caller ─▶ ours: the kind of work of that file · any other: user function
 
-No record costs anything more, and nothing at all is done unless ``tidegate.profile`` is on. The results are milliseconds under
-``profile.<kind>``, among the subtask's other metrics.
+There is no cost per record, and no sampling unless ``tidegate.profile`` is on. The results are milliseconds under ``profile.<kind>``, among the subtask's other
+metrics.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Measures what a step of the mailbox loop cost, without the time in which other processes had the processor.
 
-Time in which other processes had the processor is not the step's: on a busy machine it would make slices tiny, and a
-tiny slice costs as much as one of some hundred records. Time in which the step itself waited is its own, if it waited about once
-for every few records, as functions do that call a service, and so did the steps before it: now and then every step waits for the
-interpreter's lock, and on a busy machine for long, since the thread that has it waits for a processor.
+Time in which other processes had the processor does not count: on a busy machine it would make slices tiny, and a tiny slice costs as much as one of some
+hundred records. Waiting time of the step counts if the step, and those before it, waited about once for every few records, as functions that call a service do.
+Rare waits do not count: every step sometimes waits for the interpreter's lock, and on a busy machine for long, since the thread that holds it waits for a
+processor.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Metrics of a subtask under Flink's names that are computed when metrics are reported.
 
-Flink's network has pools of buffers. Here credit in bytes bounds what is in flight, so the usage of a pool is the share of that bound
-which is queued. A subtask never waits for room inside of a function (it takes no input instead, and serves its mails), so all of its
-backpressure is what Flink calls soft.
+Flink's network has pools of buffers. Here credit in bytes limits the data in flight, so the usage of a pool is the queued share of that limit. A subtask never
+blocks inside a function until an output has room (it takes no input instead, and handles mails), so all backpressure is what Flink calls soft.
 """
 
 from __future__ import annotations

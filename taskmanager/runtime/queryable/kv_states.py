@@ -2,8 +2,8 @@
 
     mail QueryState ─▶ asked ─▶ after each slice of input, for ``SHARE_MS`` at most ─▶ reply
 
-Laws: look-ups take a bounded part of the subtask's time while there is input, and never come between a barrier and its snapshot, since they
-are answered between two steps. A look-up that fails is an error for its client alone.
+Laws: lookups take a bounded share of the subtask's time while there is input, and never run between a barrier and its snapshot, since they are answered between
+two steps. A failed lookup is reported to its client only.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     keep ─▶ kept ──all of the job here acknowledged · HOLD_S after the first of them · another message follows──▶ send
 
-A message to the JobManager costs both sides a millisecond of processor time or more, while subtasks that have not acknowledged yet
-are at work for the same checkpoint. The one that all wait for leaves at once, with the rest (docs/internals/performance.md).
+A message to the JobManager costs both sides a millisecond of processor time or more, which subtasks that have not acknowledged yet need for the same
+checkpoint. The last acknowledgement of a checkpoint is sent at once, with the others (docs/internals/performance.md).
 """
 
 from __future__ import annotations

@@ -6,11 +6,12 @@
                                           └── heartbeats both ways
 
 Laws:
-1. The order of messages is kept; a call that does not get through is repeated, on a new connection too, so that it may arrive twice.
-2. When the session ends, messages wait for the same generation to take this TaskManager again; when another one does, they are dropped.
-3. It registers again at once, with a report of its tasks, as long as they go on; once they are being stopped (the grace of the lost
-   JobManager is over), only after every one is gone.
-4. A JobManager that has been followed by a later one is not accepted again.
+1. The order of messages is kept; an unanswered call is repeated, also on a new connection, so that it may arrive twice.
+2. When the session ends, messages wait until a JobManager of the same generation registers this TaskManager again; when one of another generation does, they
+   are dropped.
+3. It registers again at once, with a report of its tasks, as long as they run; once they are being stopped (the grace period of the lost JobManager is over),
+   only after all are gone.
+4. A JobManager of an older generation than the last one is not accepted again.
 
 Follows Flink's ``RetryingRegistration.java`` and ``HeartbeatManagerImpl.java``; there an unreachable JobManager is tried every
 ``cluster.registration.error-delay``, here the pause doubles up to it.

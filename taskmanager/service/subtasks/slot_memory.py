@@ -1,7 +1,7 @@
 """The memory of a slot: its shares, and the check of what its processes really use.
 
-``taskmanager.memory.process.size / slots`` bounds the resident memory of all subtask processes in a slot together. When they have
-more, the largest of them fails, with a message that says so; the others stay. Without a size only what the machine has bounds them
+``taskmanager.memory.process.size / slots`` bounds the resident memory of all subtask processes in a slot together. When they use more, the largest of them
+fails, with a message that says so; the others run on. Without a configured size only the machine's memory bounds them
 (``tidegate.taskmanager.spark.memory.machine``).
 """
 

@@ -3,8 +3,8 @@
     SlotResources ─▶ check_resources ─┬─ less is there ─▶ one error, and nothing waits for ever
                                       └─ on a cluster ─▶ TaskResourceProfile of each subtask's Spark job
 
-Spark gives a task whole CPUs and amounts of resources; memory it gives to executors only, so that a slot's memory bounds its processes
-(``tidegate.taskmanager.spark.memory.limits``). Spark knows task profiles on clusters: standalone, YARN, Kubernetes.
+Spark assigns whole CPUs and amounts of other resources to a task, but memory only to executors, so a slot's memory is enforced by a limit on its processes
+(``tidegate.taskmanager.spark.memory.limits``). Spark supports task profiles only on clusters: standalone, YARN, Kubernetes.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@
                                              ├─ network part   bytes in flight: credit of the channels together
                                              └─ all of it      resident memory of the slot's processes
 
-Resident memory is watched by the TaskManager (``tidegate.taskmanager.service.subtasks.slot_memory``), which also sees a slot's other processes,
-and on a Spark cluster by the subtask itself (``watching``). Both look at what the machine has left, too (``machine``).
-Here the kernel gets a limit far above it, so that one huge allocation fails at once, as ``MemoryError``, and cannot
-bring the machine down between two looks. (It counts address space, of which Arrow's allocator takes 1 GiB at once.)
+Resident memory is watched by the TaskManager (``tidegate.taskmanager.service.subtasks.slot_memory``), which also sees a slot's other processes, and on a Spark
+cluster by the subtask itself (``watching``). Both also check the machine's free memory (``machine``). The kernel's limit is far above the slot's: it makes one
+huge allocation fail at once with ``MemoryError``, before it can exhaust the machine between two checks. (The limit counts address space, of which Arrow's
+allocator takes 1 GiB at once.)
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     producers ─▶ ShuffledRDD of each ─▶ the consumer's partition of each ─▶ union ─▶ one partition ─▶ subtask ─┬─▶ nothing is stored
                                                                                                                 └─▶ map stage of its own
 
-Every attempt with consumers is a shuffle of its own with one map task, so each runs as one Spark job, again or not, as any other. Spark writes
-and reads the files, checks them, and serves them from other executors. It runs no map task again: the JobManager does (``OutputLost``).
+Every attempt with consumers is a shuffle with one map task, so that each runs as one Spark job, like any other attempt. Spark writes, reads and checks the
+files, and serves them to other executors. Spark never repeats a map task: the JobManager restarts the attempt (``OutputLost``).
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     latest ─▶ start and end of every source ─▶ the plan with each source as its range ─▶ DataFrame of one batch
     commit ─▶ the sources may forget what is before
 
-These are the objects that Spark's own engine drives (``MicroBatchStream`` and ``Source``); here our checkpoint keeps the offsets. The
-classes are internal to Spark, so their constructors are looked at once, and a Spark that has others is refused by name.
+Spark's own streaming engine drives the same objects (``MicroBatchStream`` and ``Source``); here our checkpoint holds the offsets. The classes are internal to
+Spark, so their constructors are checked, and a version of Spark with other constructors is refused with an error that names the class.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
     subtask ── one connection for each operator ─▶ thread ─▶ SparkStreamSource: plan, run, commit     SparkSink, SparkFrameJob: write
 
-Laws: the door is there before the subtask starts, and goes when its Spark job ends. A connection that ends cancels what is run for it.
+Laws: the service listens before the subtask starts, and is closed when its Spark job ends. When a connection ends, the Spark jobs that run for it are
+cancelled.
 """
 
 from __future__ import annotations

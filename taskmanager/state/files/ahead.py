@@ -2,8 +2,8 @@
 
     want(keys) ─▶ the thread: work(key), one after the other ─▶ take(key): what it returned or raised
 
-Keys that a later ``want`` leaves out are not begun, and their results are dropped. The thread is a daemon: a store that hangs never keeps a
-canceled subtask alive.
+Work on keys that a later ``want`` leaves out is not begun, and their results are dropped. The thread is a daemon thread, so that a store that hangs does not
+keep a canceled subtask alive.
 """
 
 from __future__ import annotations

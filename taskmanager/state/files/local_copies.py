@@ -4,9 +4,9 @@
 
     written with checkpoint n ─▶ kept until a later one is confirmed, or n is aborted ─▶ read first by a successor in this slot
 
-Laws. The copy is never needed: what cannot be copied or read, or is not what its handle says, comes from the checkpoint
-itself. A file that a checkpoint refers to but did not write is linked from the copy of an older one. Small state travels
-inline and has no copy, and savepoints have none. Copies are not synced: they are there for the case that the machine lives.
+Laws. A copy is never required: a file that cannot be copied or read, or does not match its handle, is read from the checkpoint itself. A file that a checkpoint
+refers to but did not write is linked from the copy of an older one. Inline state and savepoints have no copies. Copies are not synced to disk, since they are
+used only if the machine has not failed.
 
 Follows Flink's ``TaskLocalStateStoreImpl.java``; there a checkpoint is restored from its copy or not at all, here file by file.
 """

@@ -2,9 +2,9 @@
 
     handles, in the order of their use ─▶ a thread: source.read ─▶ at most AHEAD files wait ─▶ read(handle): the caller's thread
 
-Laws: what ``read`` gives or raises is what the source gave or raised for that very handle, so nothing is decoded before its
-checksum was verified, and a damaged file is reported by the caller that reads it. Beside the file in use at most ``AHEAD`` are held. When
-the ``with`` block is left the thread has ended, and nothing is held.
+Laws: ``read`` returns or raises exactly what the source did for the handle, so nothing is decoded before its checksum was verified, and the caller that reads a
+damaged file gets the error. Besides the file in use, at most ``AHEAD`` files are held. At the end of the ``with`` block the thread has ended and no file is
+held.
 """
 
 from __future__ import annotations

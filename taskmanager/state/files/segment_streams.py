@@ -3,7 +3,7 @@
     batches in the order of their key groups ─▶ files of about FILE_BYTES, cut between two key groups ─▶ SegmentHandles
     of each file: Arrow IPC, drained into the store after each batch
 
-A restore reads the next file while it puts the rows of one in place, and only files with key groups that it owns.
+A restore reads only files with key groups that the subtask owns, and reads the next file while it loads the rows of the current one.
 """
 
 from __future__ import annotations

@@ -8,10 +8,10 @@ Operator state has one row for each element, in the column ``element``. The sche
 a JSON object: format version, operator, state name, kind, and the names of the types. A binary column of pickled objects
 has the field metadata ``tidegate.pickled``, one of msgpack ``tidegate.msgpack``.
 
-A segment of a level above 0 has the column ``deleted`` besides: see ``tidegate.model.checkpoint.SegmentHandle``.
+A segment of a level above 0 also has the column ``deleted``: see ``tidegate.model.checkpoint.SegmentHandle``.
 
-Laws: bytes go to the store as Arrow made them, large files with no copy, or piece by piece; a reader takes nothing from a file that is
-not what its handle says (``CorruptData`` names the file).
+Laws: the bytes that Arrow wrote go to the store unchanged, without a copy for large files, or piece by piece; a reader uses no data of a file that does not
+match its handle (``CorruptData`` names the file).
 """
 
 from __future__ import annotations

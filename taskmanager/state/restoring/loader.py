@@ -3,7 +3,7 @@
     KeyGroupLoading: which group ─▶ chunks(group) ─▶ put(group, chunk) ... ─▶ loaded(group)
                  └─▶ a thread: need(group) of the next ones
 
-Nothing depends on the thread: what it did not get to is read by the step that needs it, and so is what is wrong with a file.
+The thread is only an optimization: a file that it has not read yet is read by the step that needs it, which also raises the error of a damaged file.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@
     windows of columns                      windows/state/restored                file by file, since levels say what has fired
     sessions of columns, state on the heap  (read at once: ``files.read_ahead``)
 
-Laws. The state is always what it would be if everything were loaded, also for a snapshot. Nothing is decoded before its checksum was
-verified, and a damaged file is reported by the call that needs it. Files are held open: their checkpoint may be deleted meanwhile.
+Laws. The state always reads as if everything were loaded, also for a snapshot. Nothing is decoded before its checksum was verified, and a damaged file is
+reported by the call that needs it. Files are held open: their checkpoint may be deleted meanwhile.
 """
 
 from __future__ import annotations

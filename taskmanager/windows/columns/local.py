@@ -1,7 +1,7 @@
 """The local aggregation of a columnar window: rows are combined to partial aggregates by window and key before they are exchanged.
 
-``strategies`` says how a batch is aggregated, and chooses. It keeps no state: what it holds leaves before every barrier (``prepare_snapshot``), and
-what belongs to a window leaves before the watermark that ends it, so that nothing becomes late by waiting here.
+``strategies`` chooses how a batch is aggregated. The operator keeps no state: partials are emitted before every barrier (``prepare_snapshot``), and those of a
+window before the watermark that ends it, so that no row becomes late by waiting.
 """
 
 from __future__ import annotations

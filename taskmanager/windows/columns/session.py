@@ -2,14 +2,14 @@
 
     columnar_session_local ──window_start, window_end, keys, partial columns──▶ HASH ──▶ columnar_session ──▶ results
 
-A session of a key ends when the gap has passed since its last row; sessions that overlap or touch are one (Flink:
-``EventTimeSessionWindows``, ``TimeWindow.mergeWindows``). The sender keeps nothing. The receiver keeps partials in
-buckets by the hash of the key, sorted by their ends (``state.sessions.rows``):
+A session of a key ends when the gap has passed since its last row; sessions that overlap or touch are one (Flink: ``EventTimeSessionWindows``,
+``TimeWindow.mergeWindows``). The local operator keeps no state. The operator after the exchange keeps partials in buckets by the hash of the key, sorted by
+their ends (``state.sessions.rows``):
 
     watermark ─▶ rows that have ended by then, merged ─▶ nothing that is held touches them: emitted
                                                          else ─▶ held again, as long as what they touch
 
-A row is late only if, after merging, the watermark has passed its whole session; it is dropped and counted.
+A row is late only if the watermark has passed its whole session after merging; it is dropped and counted.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     rows by (key, start) ─▶ where the key changes, or the start lies behind the end of what came before, one begins
 
-Batches are as ``state.sessions.rows`` says: sorted by the end of the session once they are merged.
+Batches have the layout of ``state.sessions.rows``; merged ones are sorted by the end of the session.
 """
 
 from __future__ import annotations

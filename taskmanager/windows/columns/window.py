@@ -2,10 +2,10 @@
 
     columnar_window_local ──partials: window_start, keys, partial columns──▶ HASH ──▶ columnar_window ──▶ results
 
-A sliding window is made of panes as long as its slide. A row is aggregated into its pane, once; here the partials of a pane
-are given to each of the windows that it is part of. Window number n begins with pane number n.
+A sliding window consists of panes as long as its slide. A row is aggregated into its pane, once; after the exchange the partials of a pane are added to each of
+its windows. Window number n begins with pane number n.
 
-A row that is late is known only here, where the watermark is the minimum over all senders; it is dropped and counted.
+Late rows are detected after the exchange, where the watermark is the minimum over all senders; they are dropped and counted.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
     window ─▶ the window under which its contents lie: its state window
 
-Contents stay where they are when a window grows: only this mapping changes. When several windows become one, the state
-window of the first of them takes the contents of the others.
+Contents are not moved when a window grows: only this mapping changes. When several windows are merged, the contents of the others are merged into the state
+window of the first.
 
-Laws: the state windows are different from each other, and each is the first window that its window ever was. What the
-windows are at the end does not depend on the order in which they were added (``TimeWindow``).
+Laws: the state windows differ from each other, and each is the original window from which its window has grown. The resulting windows do not depend on the
+order in which windows were added (``TimeWindow``).
 """
 
 from __future__ import annotations

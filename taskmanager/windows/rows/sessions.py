@@ -3,8 +3,8 @@
     record ─▶ its own window ─▶ merged with those of its key ─▶ the window that it now is ─▶ contents under the state window
                                           └ old windows: the trigger's state moves to the new one, their timers are gone
 
-Which windows a key has is state of the key, ``_merging_windows``, with the bounds of each and of its state window. The
-contents lie under the state window, the trigger's state and the timers under the window itself.
+The windows of a key are keyed state, ``_merging_windows``, with the bounds of each window and of its state window. The namespace of the contents is the state
+window, that of the trigger's state and the timers the window itself.
 """
 
 from __future__ import annotations

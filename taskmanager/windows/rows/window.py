@@ -5,8 +5,8 @@
     timer  ─▶ trigger ──────────────────────────────────────────────────┴─ PURGE  ─▶ contents are gone
     cleanup timer (end + allowed lateness) ─▶ contents, window state and the trigger's timers are gone
 
-``reduce`` and ``aggregate`` keep one value for each key and window; ``process`` keeps all records, and so does every window
-that has an evictor. The namespace of a window's state and timers is the window; of a global window it is ``None``.
+``reduce`` and ``aggregate`` keep one value for each key and window; ``process``, and every window with an evictor, keep all records. The namespace of a
+window's state and timers is the window; that of a global window is ``None``.
 """
 
 from __future__ import annotations

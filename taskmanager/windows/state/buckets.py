@@ -5,11 +5,10 @@
                                                   memory over its limit ─▶ the largest bucket, merged ─▶ one more run on disk
     take(last) ◀── the head of every run: it is sorted by window, so that is a slice; what is taken is merged
 
-Column 0 of a batch is the number of its window. Rows of many small windows lie together in one run: what costs is rows,
-not windows. Newer runs hold a key as often as it came: the more rows are merged at a time, the more of them share a key, and the less
-often what is there already is merged again. One ``add`` merges at most one bucket, some 300,000 rows in 20 to 40 ms, however many keys
-and windows there are; with a limit to its memory it also writes what it is over it, bucket by bucket (``machines.state.spilling`` decides). Batches are
-never changed, only replaced, so what is frozen is a tuple of references.
+Column 0 of a batch is the number of its window. A run holds rows of many small windows, so that the cost depends on rows, not on windows. Newer runs hold a key
+once for each time that it was added: the more rows are merged at a time, the more of them share a key, and the less often existing rows are merged again. One
+``add`` merges at most one bucket, some 300,000 rows in 20 to 40 ms, for any number of keys and windows; with a memory limit it also writes buckets to disk
+until the memory is within the limit (``machines.state.spilling`` decides). Batches are never changed, only replaced, so frozen state is a tuple of references.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
     key_group │ key.<column> ... │ window_start, window_end │ value.<column> ...      level 0: each (window, key) once
                                                                                      above: rows that are added to those below
 
-Partials are additive, so a delta is what was added, merged, and nothing that is there already is looked at. The metadata of a file says how rows of
-several levels become one (``combine``), and that of a delta which windows have fired (``fired_ms``, the end of the last one): their rows in lower
-levels are gone, for all key groups of the segment. A delta may have no rows, then. After a rescale the levels of a key group are still those of the
-subtasks that owned it one after the other, so that each level speaks of all below it.
+Partials are additive, so a delta holds the merged added rows, and existing rows are not read for it. The metadata of a file tells how rows of several levels
+are combined (``combine``), and that of a delta also which windows have fired (``fired_ms``, the end of the last one): their rows in lower levels are deleted,
+for all key groups of the segment. So a delta may have no rows. After a rescale, the levels of a key group are those of the subtasks that owned it one after the
+other, so each level applies to all levels below it.
 """
 
 from __future__ import annotations

@@ -5,12 +5,11 @@
                                             ├── windows fire ─▶ settled? ─▶ pieces of the files, mapped: they are pieces on disk like others
                                             └── a few fire before ─▶ their rows are looked for in each part when its turn comes (``stored``)
 
-Laws. No byte is decoded before the checksum of its block or its file was verified, and a damaged file is reported by
-the call that settles. Settling reads each file once. What the windows of the files are is known only then, so not many
-fire before; a delta does not need it, and what is written whole settles by itself.
+Laws. No byte is decoded before the checksum of its block or its file was verified, and a damaged file is reported by the call that settles. Settling reads each
+file once. The windows in the files are known only then, so few windows may fire before; writing a delta needs no settling, and writing the whole state settles.
 
-A file that is mapped may go away with its checkpoint, and is readable until it is let go. What cannot be mapped as it lies there (compressed), or is not
-sorted, becomes files of the attempt.
+A mapped file may be deleted with its checkpoint, and stays readable until it is unmapped. Files that cannot be mapped (compressed) or are not sorted are
+rewritten as files of the attempt.
 """
 
 from __future__ import annotations

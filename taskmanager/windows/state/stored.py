@@ -3,7 +3,7 @@
     a part ─▶ its files, the highest level first ─▶ where the windows of its rows begin, verified ─▶ stretches, sorted by window
     head(part, after, last) ─▶ of each stretch the rows of those windows, verified ─▶ a run
 
-A file that is read as a whole is verified as a whole; here only what is looked at is verified, block by block.
+A file that is read as a whole is verified as a whole; here only the blocks that are read are verified.
 """
 
 from __future__ import annotations

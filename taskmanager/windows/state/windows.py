@@ -4,9 +4,9 @@
              │                                   └─ memory over its limit ─▶ files of the attempt (``columnar.runs.disk``)
              └──▶ what was added since the last checkpoint (``appended``) ─▶ a delta (``files``)
 
-Windows have numbers: number n is the time from ``n * slide + offset`` on (tumbling ones slide by their size). On disk they are times. Law 3
-holds by construction: a batch is never written in place, so freezing takes the tuples of references, and later merges
-make new batches. What is written is merged and sorted by key group in the snapshot thread.
+Windows are numbered: window n begins at ``n * slide + offset`` (the slide of a tumbling window is its size). On disk they are times. Law 3 holds by
+construction: a batch is never changed in place, so a freeze copies only references, and later merges make new batches. The rows are merged and sorted by key
+group in the snapshot thread before they are written.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     freeze ─▶ epoch e │ changed · gone │ freeze: since(e) ─▶ a delta, or None: the state has to be written whole
                          kept, while they are few   confirmed(e) ─▶ what came before e is forgotten
 
-Hashes are kept, four bytes for a row that came, and the keys of sessions that ended. When so many rows wait that a
-delta is not worth it, or would be too large for the memory, nothing is kept until the next freeze.
+Hashes of keys are kept, four bytes for each added row, and the keys of sessions that ended. When there are so many that a delta would not be worth it, or would
+be too large for the memory, all are dropped until the next freeze.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ checkpoint.
     key_group │ key.<column> ... │ window_start, window_end │ value.<column> ...               level 0: each session once
                                                                         ... │ deleted          above: the sessions of some keys
 
-Sessions grow and are joined, so that a level cannot be added to those below: of a key that it names, it holds every session, and what lower levels
-have of that key is gone. A row that is ``deleted`` names a key of which a session has ended, and is no session. All keys with one hash change
-together, so that a restore compares hashes alone.
+Sessions grow and are merged, so a level cannot be added to lower ones: it holds all sessions of each key that it contains, and rows of that key in lower levels
+are deleted. A row with ``deleted`` contains a key of which a session has ended, and is not a session. All keys with the same hash count as changed together, so
+that a restore only compares hashes.
 """
 
 from __future__ import annotations

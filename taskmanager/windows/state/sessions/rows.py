@@ -2,12 +2,11 @@
 
     window_end · window_start · hash of the key · keys · partial columns
 
-Hashes of the keys decide about key groups too: each watermark asks for them, so they are kept.
+The hashes of keys also determine key groups; they are stored because every watermark needs them.
 
-Every row is a session from its start to its end, until rows of a key that touch are merged. Its end never lies behind
-that of the session which it belongs to, so when event time has passed that, all rows of the session are taken; what is
-taken is either a whole session, or touches a row that is still held (``HashFilter`` finds the few that may). That goes
-back with an end that is raised to what is known of its session.
+Every row is a session from its start to its end, until rows of a key that touch are merged. Its end is never later than that of its session, so when event time
+has passed the end of the session, all of its rows are taken. The merged rows that are taken are either a complete session, or touch a row that is still held
+(``HashFilter`` finds the few candidates). The latter are put back, with their end raised to the known end of their session.
 """
 
 from __future__ import annotations
