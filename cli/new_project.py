@@ -1,4 +1,4 @@
-"""The files of a project that `tidegate new` makes: a job that runs at once, data for it, and tests. Pure: nothing is written here."""
+"""The files of a project that `tidegate new` creates: a job that runs at once, data for it, and tests. Pure: it writes nothing."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tidegate.wire.versions import VERSION
 __all__ = ["check_name", "files_of"]
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*([._-][A-Za-z0-9]+)*")
-"""A name of a Python project, as packaging tools take it, that begins with a letter."""
+"""A valid name of a Python project that begins with a letter."""
 _LONGEST = 64
-"""Chosen: a name is shown in lists."""
+"""The longest name. Chosen: a name is shown in lists."""
 _TAKEN = ("job", "pyarrow", "pyspark", "pytest", "tests", "tidegate")
-"""A folder of this name stands in front of a package that the project imports."""
+"""Names that are refused: a folder of this name would hide a package that the project imports."""
 
 _JOB = '''\
 """$name: the revenue of each shop, minute by minute, and an alarm for each shop that has sold for 100.00 or more.

@@ -1,4 +1,4 @@
-"""`tidegate new`: a project with a job that runs at once."""
+"""`tidegate new`: creates a project with a job that runs at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tidegate replay`: runs a subtask whose failure was kept again, with the same records, and tells whether it fails again.
+"""`tidegate replay`: replays a failed subtask from its kept failure with the same records, and reports whether it fails again.
 
 no FAILURE ─▶ those that were kept │ FAILURE ─▶ a process with the hash seed of the subtask ─▶ signature ─▶ replay ─▶ report
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _SEED = "PYTHONHASHSEED"
 _OTHER_SEED = "4711"
-"""For `--check`: any that subtasks do not have."""
+"""The hash seed of the second run of `--check`: any that subtasks do not have."""
 
 
 @click.command()
@@ -137,7 +137,7 @@ def _list(place: Path, *, as_json: bool) -> None:
 
 
 def _use_seed(failure: Failure) -> None:
-    """Goes on in a process whose sets have the order that those of the subtask had."""
+    """Restarts this command with the hash seed of the subtask, so that sets have the same order."""
     if failure.hash_seed in ("random", os.environ.get(_SEED, "random")) or os.environ.get(_SEED) == _OTHER_SEED:
         return
     sys.stdout.flush()
@@ -208,7 +208,7 @@ def _debug(outcome: ReplayOutcome) -> None:
 
 
 def _changed(failure: Failure, program: VertexProgram, job: Path, configuration: Configuration) -> VertexProgram:
-    """The vertex of a job file that has the operators of the one that failed. Raises ``InvalidJob`` when there is none."""
+    """Returns the vertex program of a job file with the operators of the failed one. Raises ``InvalidJob`` when there is none."""
     import contextlib
 
     from tidegate.cli.program import check_readable, run_program
@@ -232,7 +232,7 @@ def _changed(failure: Failure, program: VertexProgram, job: Path, configuration:
 
 
 def _digest_of_other(failure: Failure, config: Path | None, definitions: Sequence[str]) -> str:
-    """What a second run gives, in a process of its own whose sets have another order."""
+    """Returns the outputs and the error message of a second run, in a process whose sets have another order."""
     import json
 
     command = [sys.executable, "-m", "tidegate.cli.main", "replay", str(failure.folder), "--json"]

@@ -111,7 +111,7 @@ def check(
 
 
 def opening_of(opened: bool | None) -> Opening:
-    """What ``--open``, ``--no-open`` or neither of them says."""
+    """Returns the opening that ``--open``, ``--no-open`` or neither of them selects."""
     from tidegate.taskmanager.compatibility.operators import Opening
 
     return {None: Opening.APART, True: Opening.HERE, False: Opening.NOT}[opened]

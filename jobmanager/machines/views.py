@@ -124,7 +124,7 @@ class CheckpointView:
     sealed_ms: int | None = None
     confirmed_ms: int | None = None
     metadata_bytes: int = 0
-    """The size of ``_metadata``, once it is written; 0 for checkpoints of earlier JobManagers, where it is unknown."""
+    """The size of ``_metadata``, once it is written; 0 when it is unknown."""
 
     @property
     def completed_ms(self) -> int | None:
