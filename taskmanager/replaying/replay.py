@@ -153,6 +153,8 @@ class FailureReplay:
         self._chance = AskedForChance()
         self.outcome = ReplayOutcome()
         self._source: RecordedSource | None = None
+        self._operators: list[Operator] = []
+        """Those that are run, as they were."""
         self._assembled: AssembledChain | None = None
 
     @property
@@ -326,7 +328,8 @@ class FailureReplay:
         self._observer.process(Step(number, self._value(call, part), part, index, self._program, self.assembled), make)
 
     def _works_on_records(self) -> bool:
-        return not self.assembled.chain.is_columnar
+        """Whether no function gets whole batches, which would be others if records went in one by one."""
+        return all(operator.works_on_records() for operator in self._operators)
 
     def _value(self, call: RecordedCall, part: ArrowBatch) -> Record:
         head = self._program.operators[0]
@@ -381,7 +384,9 @@ class FailureReplay:
             return self._source
         if spec.kind == "sink":
             return ParkedSink(spec.name, self.outcome.outputs)
-        return make_operator(spec)
+        made = make_operator(spec)
+        self._operators.append(made)
+        return made
 
     def _shown(self) -> ShownRecord:
         return RuntimeSettings.of(self._deployment.configuration).shown_record

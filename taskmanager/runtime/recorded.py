@@ -26,6 +26,7 @@ from tidegate.taskmanager.state.base import FrozenState
 
 SOURCES = ("source", "enumerated_source")
 """Kinds of operators that bring records in themselves."""
+_NOT_REPLAYED = (*SOURCES, "sink", "committer")
 
 
 class RecordedClock:
@@ -219,14 +220,15 @@ class RecordedOutput:
 def record_contexts(
     contexts: Sequence[OperatorContext], program: VertexProgram, head_output: ChainOutput, recorder: Recorder
 ) -> None:
-    """Lets operators have a clock and timers that are recorded. A source at the head has its own, as its output is recorded."""
+    """Lets operators have a clock and timers that are recorded, unless others stand in their places in a replay. Of a source at the head the output is
+    recorded."""
     head = program.operators[0]
-    has_source = head.kind in SOURCES
-    if has_source:
+    if head.kind in SOURCES:
         contexts[0].output = RecordedOutput(head_output, recorder, head.output_type, head.name)
-    for context in contexts[int(has_source) :]:
-        context.clock = RecordedClock(context.clock, recorder)
-        context.timers = RecordedTimers(context.timers, recorder)
+    for context, spec in zip(contexts, program.operators, strict=True):
+        if spec.kind not in _NOT_REPLAYED:
+            context.clock = RecordedClock(context.clock, recorder)
+            context.timers = RecordedTimers(context.timers, recorder)
 
 
 SendMail = Callable[[Callable[[], None]], None]

@@ -25,7 +25,9 @@ _ALIGNMENTS = (
 class RecordedFailure:
     """One seed. ``max_bytes``: the bound of a recording."""
 
-    def __init__(self, seed: int, directory: Path, *, chance: str = "", max_bytes: int = 1 << 20) -> None:
+    def __init__(
+        self, seed: int, directory: Path, *, chance: str = "", max_bytes: int = 1 << 20, kind: str = "keyed"
+    ) -> None:
         self._random = Random(seed)
         self._directory = directory
         self._max_bytes = max_bytes
@@ -41,6 +43,7 @@ class RecordedFailure:
             parallelism=self._random.choice((1, 2, 3)),
             incremental=self._random.random() < 0.5,
             chance=chance,
+            kind=kind,
         )
 
     def run(self) -> Failure | None:

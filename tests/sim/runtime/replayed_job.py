@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import time
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,17 @@ import pyarrow as pa
 from tests.unit.taskmanager.runtime.collecting import CollectingSink
 from tidegate.common import Types, WatermarkStrategy
 from tidegate.common.configuration import Configuration
+from tidegate.common.time import Time
 from tidegate.connectors.number_sequence import DataGeneratorSource
-from tidegate.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
+from tidegate.datastream import (
+    KeyedProcessFunction,
+    ProcessFunction,
+    ProcessWindowFunction,
+    RuntimeContext,
+    StreamExecutionEnvironment,
+)
 from tidegate.datastream._graph.job_graph_builder import BuiltJob
+from tidegate.datastream.window import TumblingEventTimeWindows
 from tidegate.functions.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 
 KEYS, TOTAL = 5, 240
@@ -71,6 +79,44 @@ class Fragile(KeyedProcessFunction):
         return found
 
 
+class FragileInSource(ProcessFunction):
+    """Fails at the value ``poison``, in the chain of the source, with what it knows of event time and of the clock."""
+
+    def __init__(self, poison: int) -> None:
+        self._poison = poison
+
+    def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any]:
+        service = ctx.timer_service()
+        if value[0] == self._poison:
+            raise ValueError(f"{ctx.timestamp()}, {service.current_watermark()}, {service.current_processing_time()}")
+        yield value
+
+
+class FragileWindow(ProcessWindowFunction):
+    """Fails at the window that has the value ``poison``, with all that it has."""
+
+    def __init__(self, poison: int) -> None:
+        self._poison = poison
+
+    def process(self, key: Any, context: ProcessWindowFunction.Context, elements: Iterable[Any]) -> Iterable[Any]:
+        found = [element[0] for element in elements]
+        if self._poison in found:
+            raise ValueError(f"{key}, {context.window()}, {context.current_watermark()}, {found}")
+        yield key, sum(found)
+
+
+def fragile_batches(poison: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """A function of whole batches that fails at one with the value ``poison``."""
+
+    def check(batch: pa.RecordBatch) -> pa.RecordBatch:
+        found = batch.column(0).to_pylist()
+        if poison in found:
+            raise ValueError(f"{found}")
+        return batch
+
+    return check
+
+
 def build(
     poison: int,
     world: str,
@@ -79,8 +125,9 @@ def build(
     incremental: bool = False,
     backend: str = "hashmap",
     chance: str = "",
+    kind: str = "keyed",
 ) -> BuiltJob:
-    """The job, with checkpoints that the world triggers."""
+    """The job, with checkpoints that the world triggers. ``kind``: where it fails: ``keyed``, ``window``, ``source`` or ``batches``."""
     options = Configuration()
     options.set_string("execution.checkpointing.mode", "EXACTLY_ONCE")
     options.set_string("execution.checkpointing.unaligned.enabled", "true")
@@ -96,6 +143,22 @@ def build(
     source = DataGeneratorSource(numbers, TOTAL, batch_rows=12)
     stream = env.from_source(source, strategy, "rows").uid("rows")
     result = Types.TUPLE([Types.PICKLED_BYTE_ARRAY(), Types.LONG()])
+    numbered = Types.TUPLE([Types.LONG(), Types.LONG()])
+    sink = CollectingSink(world)
+    match kind:
+        case "batches":
+            dealt = stream.rebalance().map_batches(
+                fragile_batches(poison), pa.schema([("value", pa.int64()), ("ts", pa.int64())])
+            )
+            dealt.sink_to(sink).uid("out")
+            return env.build()
+        case "source":
+            stream = stream.process(FragileInSource(poison), numbered)
     keyed = stream.key_by(lambda row: row[0] % KEYS, Types.LONG())
-    keyed.process(Fragile(poison, chance), result).uid("fragile").rebalance().sink_to(CollectingSink(world)).uid("out")
+    if kind == "window":
+        windows = keyed.window(TumblingEventTimeWindows.of(Time.milliseconds(20)))
+        windows.process(FragileWindow(poison), numbered).uid("fragile").rebalance().sink_to(sink).uid("out")
+    else:
+        fragile = keyed.process(Fragile(-1 if kind == "source" else poison, chance), result)
+        fragile.uid("fragile").rebalance().sink_to(sink).uid("out")
     return env.build()

@@ -18,7 +18,7 @@ from tidegate.taskmanager.replaying.replay import FailureReplay, ReplayOutcome
 
 pytestmark = pytest.mark.sim
 
-SCHEDULES, BLOCK = 100, 25
+SCHEDULES, BLOCK, KINDS_BLOCK = 100, 25, 12
 
 
 def replay(failure: Failure, directory: Path) -> ReplayOutcome:
@@ -26,16 +26,17 @@ def replay(failure: Failure, directory: Path) -> ReplayOutcome:
     return FailureReplay(failure, program, directory).run()
 
 
-def run(seed: int) -> tuple[Failure, ReplayOutcome]:
+def run(seed: int, *, kind: str = "keyed") -> tuple[Failure, ReplayOutcome]:
     with tempfile.TemporaryDirectory(prefix="tg-") as path:
-        world = RecordedFailure(seed, Path(path))
+        world = RecordedFailure(seed, Path(path), kind=kind)
         failure = world.run()
         assert failure is not None, f"seed {seed}: {world.details}"
         outcome = replay(failure, Path(path) / "again")
         where = f"seed {seed}: pytest tests/sim/runtime/test_runtime_replay.py --sim-seed {seed}"
         assert outcome.differences == [], where
         assert outcome.reproduced, where
-        assert next(iter(outcome.value)) == world.poison, where
+        if kind in ("keyed", "source"):
+            assert next(iter(outcome.value)) == world.poison, where
         return failure, outcome
 
 
@@ -51,6 +52,13 @@ def test_what_failed_fails_again(first: int, pytestconfig: pytest.Config) -> Non
     assert sum(failure.checkpoint_id == 0 for failure, _ in runs) > 0, "all began with a checkpoint"
     assert sum(len(failure.segments) > 1 for failure, _ in runs) > 0, "no checkpoint was under way"
     assert sum(outcome.outputs.count for _, outcome in runs) > 20 * BLOCK
+
+
+@pytest.mark.parametrize("kind", ["source", "window", "batches"])
+def test_other_kinds_fail_again(kind: str) -> None:
+    runs = [run(BASE_SEED + 1_000 + i, kind=kind) for i in range(KINDS_BLOCK)]
+    assert sum(failure.checkpoint_id > 0 for failure, _ in runs) > 0, "all began with the job"
+    assert sum(outcome.outputs.count for _, outcome in runs) > 0
 
 
 @pytest.mark.parametrize(("chance", "named"), [("random", "random"), ("time", "time.time_ns()")])
