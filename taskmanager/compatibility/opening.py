@@ -1,5 +1,7 @@
-"""Opens functions of the user in a process of its own, to learn what state they ask for: `tidegate savepoint check` runs on desks and in CI, where
-``open`` must neither reach a database nor take long."""
+"""Opens user functions in a separate process to find out which state they request.
+
+`tidegate savepoint check` runs on developers' machines and in CI, where ``open`` must neither reach a database nor take long.
+"""
 
 from __future__ import annotations
 
@@ -20,25 +22,26 @@ from tidegate.taskmanager.compatibility.opening_process import LENGTH
 __all__ = ["DEFAULT_LIMITS", "NotOpened", "OpeningLimits", "Question", "open_apart"]
 
 Question: TypeAlias = tuple[bytes, OperatorId]
-"""The program of a vertex, and the operator in it whose function is opened."""
+"""The program of a vertex, pickled, and the operator in it whose function is opened."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpeningLimits:
-    """What the process may take."""
+    """Limits on the process: seconds for all of its answers, and bytes of memory."""
 
     seconds: float = 30.0
     bytes: int = 2 << 30
 
 
 DEFAULT_LIMITS = OpeningLimits()
-"""Chosen, not measured: the process starts within seconds on a busy machine, and ``open`` that reads a model takes some more; memory as of a
-slot."""
+"""Default limits: the process starts within seconds on a busy machine, and an ``open`` that reads a model takes some more; the memory is that of a slot.
+Chosen, not measured.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class NotOpened:
-    """Why it is not known what state a function asks for."""
+    """The reason why the state that a function requests is not known."""
 
     reason: str
 
@@ -46,8 +49,10 @@ class NotOpened:
 def open_apart(
     questions: Sequence[Question], limits: OpeningLimits = DEFAULT_LIMITS
 ) -> list[DeclaredStates | NotOpened]:
-    """Returns what each operator's function asks for when it opens. One that does not come back ends the process, and another one goes on behind it;
-    nothing that a function does is raised here."""
+    """Returns the states that each operator's function requests when it is opened, in the order of the questions.
+
+    If a function does not return, its process is killed, and a new process continues with the next question. Errors of functions are returned, not raised.
+    """
     found: list[DeclaredStates | NotOpened] = []
     while len(found) < len(questions):
         answers, why = _ask(questions[len(found) :], limits)
@@ -58,7 +63,7 @@ def open_apart(
 
 
 def _ask(questions: Sequence[Question], limits: OpeningLimits) -> tuple[list[DeclaredStates | str], str]:
-    """The answers that came, and why no other one did."""
+    """Returns the answers of one process, and the reason why later ones are missing."""
     command = [sys.executable, "-m", "tidegate.taskmanager.compatibility.opening_process", str(limits.bytes)]
     with subprocess.Popen(
         command,
@@ -81,7 +86,7 @@ def _ask(questions: Sequence[Question], limits: OpeningLimits) -> tuple[list[Dec
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """With what it started."""
+    """Kills the process and the processes that it started."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
 

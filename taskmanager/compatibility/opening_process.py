@@ -1,10 +1,10 @@
-"""The process in which `tidegate savepoint check` opens functions of the user, to learn what state they ask for.
+"""The process in which `tidegate savepoint check` opens user functions to find out which state they request.
 
     the command ── programs, operators, sys.path ──▶ this process: no network, no programs, nothing written, little memory
          ◀──────── for each operator its states, or why it could not be opened ─┘
 
-What it cannot do is refused with ``PermissionError`` where Python itself is asked (audit events); connections are refused by the kernel, too, where
-it lets a process leave the network (namespaces of Linux). Memory is bounded by a resource limit, and time by the command.
+Python's audit events refuse forbidden actions with ``PermissionError``. The kernel refuses connections too, where it lets a process enter an empty network
+namespace (Linux). Memory is bounded by a resource limit, and time by the calling command.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tidegate.records.pickling import dumps, loads
 __all__ = ["LENGTH", "main"]
 
 LENGTH = struct.Struct("<Q")
-"""Before each answer."""
+"""Format of the length before each answer."""
 _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000
 """CLONE_NEWUSER and CLONE_NEWNET of Linux."""
 _NETWORK, _PROGRAM = "connects to the network", "starts a program"
@@ -43,7 +43,7 @@ _REFUSED = {
     "socket.sendto": _NETWORK,
     "subprocess.Popen": _PROGRAM,
 }
-"""What a function may not do there, by Python's audit event."""
+"""Actions that are refused to functions: description by Python's audit event."""
 _CHANGES = frozenset(
     {
         "os.chmod", "os.chown", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.symlink", "os.truncate", "os.utime",
@@ -55,7 +55,7 @@ _WRITE = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 def main() -> None:
-    """Reads the questions from standard input, and writes the answers to what was standard output."""
+    """Reads the questions from standard input, and writes the answers to the original standard output."""
     _leave_the_network()
     most_bytes = int(sys.argv[1])
     path, questions = loads(sys.stdin.buffer.read())
@@ -82,7 +82,7 @@ def main() -> None:
 
 
 def _keep_standard_output() -> BinaryIO:
-    """Returns a file for the answers. What the user's code prints goes nowhere."""
+    """Returns a file for the answers that writes to standard output, and redirects output of user code to the null device."""
     kept = os.fdopen(os.dup(1), "wb")
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
@@ -99,12 +99,12 @@ def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _writes(path: str | bytes | int, _: str | None, flags: int | None) -> bool:
-    """A descriptor was opened before."""
+    """Tells whether an audited call of ``open`` writes a file. Opening a file descriptor or the null device does not count."""
     return not isinstance(path, int) and path != os.devnull and bool((flags or 0) & _WRITE)
 
 
 def _leave_the_network() -> None:
-    """Enters a network of its own, without interfaces. Elsewhere than on Linux, and where the kernel refuses it, audit events alone are left."""
+    """Enters a network namespace without interfaces. On other systems than Linux, and if the kernel refuses it, only the audit events protect."""
     user, group = os.getuid(), os.getgid()
     with suppress(OSError, AttributeError):
         unshare = ctypes.CDLL(None, use_errno=True).unshare
@@ -115,7 +115,7 @@ def _leave_the_network() -> None:
 
 
 def _told(error: BaseException) -> str:
-    """What was raised first, in one line."""
+    """Returns the first error of a chain of causes as one line."""
     while error.__cause__ is not None:
         error = error.__cause__
     if isinstance(error, MemoryError):

@@ -46,12 +46,12 @@ class Finding:
 
 
 class Opening(Enum):
-    """Where functions are opened, to learn what state they ask for."""
+    """The process in which functions are opened to find out which state they request."""
 
     APART = "APART"
-    """In a process that reaches no network, starts no programs and writes no files."""
+    """A separate process without network, that can start no programs and write no files."""
     HERE = "HERE"
-    """In this process, which may do all of that."""
+    """This process, without these restrictions."""
     NOT = "NOT"
 
 
@@ -96,7 +96,7 @@ def examine_operators(
 
 
 def _programs_of(graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> dict[OperatorId, tuple[OperatorSpec, bytes]]:
-    """Each operator with the program that it is in."""
+    """Returns the spec of each operator and the pickled program that contains it, by operator id."""
     programs = [blobs[vertex.program] for vertex in graph.vertices]
     return {spec.operator_id: (spec, program) for program in programs for spec in loads(program).operators}
 

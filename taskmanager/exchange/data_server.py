@@ -137,7 +137,7 @@ class DataServer:
 
 
 class _Peer:
-    """One accepted connection of a consumer."""
+    """An accepted connection of a consumer."""
 
     def __init__(self, server: DataServer, sock: socket.socket) -> None:
         self._server = server

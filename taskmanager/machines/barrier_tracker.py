@@ -30,7 +30,7 @@ from tidegate.taskmanager.machines.alignment import (
 )
 
 MAX_TRACKED = 50
-"""How many checkpoints are followed at once: Flink's ``CheckpointBarrierTracker.MAX_CHECKPOINTS_TO_TRACK``."""
+"""Limit on the checkpoints that are tracked at once: Flink's ``CheckpointBarrierTracker.MAX_CHECKPOINTS_TO_TRACK``."""
 
 
 @dataclass(slots=True)

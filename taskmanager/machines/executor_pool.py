@@ -68,16 +68,16 @@ class HostedState(Enum):
     """The states of a declared worker."""
 
     WAITING = "WAITING"
-    """It waits for an executor."""
+    """The worker waits for an executor."""
     OPEN = "OPEN"
     CLOSING = "CLOSING"
     ENDED = "ENDED"
-    """It has ended. It is kept until it is not declared any longer, so that its end is reported."""
+    """The worker has ended. It is kept until it is not in the declaration, so that its end is reported."""
 
 
 @dataclass(slots=True)
 class Hosted:
-    """One worker (a TaskManager on a Spark executor). ``detail``: why it has ended, or is ending."""
+    """A declared worker: a TaskManager on a Spark executor. ``detail``: the reason of its end."""
 
     worker_id: TaskManagerId
     state: HostedState = HostedState.WAITING

@@ -45,7 +45,7 @@ MOST_DEAD: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """One delta level: what changed after epoch ``since``."""
+    """A delta level: the changes after epoch ``since``."""
 
     level: int
     since: int
@@ -66,7 +66,7 @@ class SegmentChain:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a snapshot of a state writes. ``kept``: segments of earlier checkpoints to name again. ``whole``: key groups to write whole, as level 0, or
+    """The content of a state's snapshot. ``kept``: segments of earlier checkpoints to refer to. ``whole``: key groups to write whole, as level 0, or
     ``None``. ``delta``, if set: of all other key groups, what changed since ``delta.since`` is written.
     """
 
@@ -84,7 +84,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class AppendPlan:
-    """What a snapshot of append-only state writes. ``kept``: segments of earlier checkpoints to name again. ``is_whole``: everything is written, as level 0.
+    """The content of a snapshot of append-only state. ``kept``: segments of earlier checkpoints to refer to. ``is_whole``: everything is written, as level 0.
     ``delta``, if set: what was added since ``delta.since`` is written. With neither nothing is written.
     """
 

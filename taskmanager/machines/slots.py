@@ -157,7 +157,7 @@ SlotCommand = Refuse | StartSlotTimer | StopSlotTimer | FailTasks | ReportSlotFr
 
 @dataclass(frozen=True, slots=True)
 class SlotView:
-    """One line of the slot report. ``allocation_id`` and ``job_id`` are ``None`` for a free slot."""
+    """A slot in the slot report. ``allocation_id`` and ``job_id`` are ``None`` for a free slot."""
 
     slot_index: int
     state: SlotState

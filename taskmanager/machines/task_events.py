@@ -19,7 +19,7 @@ from tidegate.taskmanager.machines.slots import JobManagerFound, JobManagerLost,
 
 class TaskPhase(Enum):
     WAITING = "WAITING"
-    """It waits for its turn to start: no process runs for it yet."""
+    """The attempt waits for its turn to start; it has no process yet."""
     STARTING = "STARTING"
     ATTACHED = "ATTACHED"
     ENDED = "ENDED"
@@ -40,19 +40,21 @@ class TaskLimits:
     """Timeouts and limits of the task table, in milliseconds."""
 
     start_timeout_ms: int = 30_000
-    """``tidegate.subtask.start-timeout``: from the attempt's turn to start to its control stream."""
+    """Time from the start of an attempt to its control stream: ``tidegate.subtask.start-timeout``."""
     spark_query_timeout_ms: int = 600_000
     """The start timeout of a subtask of ``from_spark``, in place of ``start_timeout_ms``: its query runs first."""
     unresponsive_timeout_ms: int = 5_000
-    """``tidegate.task.unresponsive-timeout``: from asking a subtask to stop to killing it, if it does not answer."""
+    """Time between the request to stop a subtask that does not answer and killing it: ``tidegate.task.unresponsive-timeout``."""
     cancellation_timeout_ms: int = 180_000
-    """``task.cancellation.timeout``: from its answer to killing it, and from killing it to giving the TaskManager up; 0: never."""
+    """Time between a subtask's answer to its cancellation and killing it, and between that and the end of the TaskManager; 0: never. The value of
+    ``task.cancellation.timeout``.
+    """
     orphan_timeout_ms: int = 3_000
-    """From the end of the grace after the loss of the JobManager to killing a subtask: all must be gone within 5 s."""
+    """Time between the end of the grace period of a lost JobManager and killing a subtask; all subtasks must be gone within 5 s."""
     exit_timeout_ms: int = 5_000
-    """From the report of the final state to killing the process."""
+    """Time between a subtask's final state and killing its process."""
     storing_timeout_ms: int = 600_000
-    """From the final state to killing the process, where Spark stores the output: Spark joins it into one file then, at the pace of the disk."""
+    """Time between the final state of a subtask whose output Spark stores and killing its process; Spark merges the output into one file meanwhile."""
     starts_at_once: int = 32
     """The number of subtask processes that start at the same time; other attempts wait for their turn. Queries of ``from_spark`` do not count, and do not wait.
     """
@@ -65,7 +67,7 @@ class TaskLimits:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How an attempt ended. ``error`` is set when it FAILED."""
+    """The final state of an attempt. ``error``: set if it FAILED."""
 
     state: ExecutionState
     error: ErrorInfo | None = None
@@ -131,7 +133,7 @@ class CheckpointMailKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CheckpointMail:
-    """What a mail says of a checkpoint. ``may_finish`` belongs to a CONFIRM; ``ends_the_job`` to a TRIGGER with which the job is stopped."""
+    """The content of a mail about a checkpoint. ``may_finish``: of a CONFIRM. ``ends_the_job``: of a TRIGGER with which the job is stopped."""
 
     kind: CheckpointMailKind
     checkpoint_id: int
@@ -362,7 +364,7 @@ class RemoveTask:
 
 @dataclass(frozen=True, slots=True)
 class Escalate:
-    """This TaskManager process cannot go on, and ends with the error."""
+    """Ends this TaskManager process with the error, since it cannot go on."""
 
     error: ErrorInfo
 

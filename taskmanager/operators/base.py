@@ -209,13 +209,13 @@ class Ending(IntEnum):
     """What an operator still waits for at the end of a subtask: the first that applies."""
 
     IN_FLIGHT = 0
-    """It holds records back that it will emit by itself: ``finish`` waits for them."""
+    """The operator holds records that it will emit by itself; ``finish`` waits for them."""
     COMMITTING = 1
-    """It commits a confirmed checkpoint in another thread: the subtask does not finish before that is done."""
+    """The operator commits a confirmed checkpoint in another thread; the subtask does not finish before that is done."""
     UNCOMMITTED = 2
-    """It has prepared work that no checkpoint has confirmed: the subtask may not finish."""
+    """The operator has prepared output that no checkpoint has confirmed; the subtask may not finish."""
     UNDELIVERED = 3
-    """Not all that it wrote has been fetched: the subtask does not close before that."""
+    """Not all output of the operator has been fetched; the subtask does not close before that."""
     DONE = 4
 
 

@@ -38,7 +38,7 @@ USUALLY = (
     "usually the memory goes to keyed state on the heap (state.backend.type: rocksdb keeps it on disk), to windows over columns "
     "(taskmanager.memory.managed.size bounds them), or to what a function keeps"
 )
-"""What usually uses memory, for messages."""
+"""A part of error messages: the usual causes of high memory use."""
 
 
 @dataclass(frozen=True, slots=True)

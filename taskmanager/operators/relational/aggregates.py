@@ -38,7 +38,7 @@ class GroupAggregate(RelationalOperator):
         self._retracts = retracts
         self._folds = folds
         self._touched: dict[Any, tuple[Row, Any]] = {}
-        """With ``folds``: the values of the grouping and the states of the batch's keys."""
+        """The grouping values and accumulators of the keys in a batch; used with ``folds`` only."""
         self._shown: dict[Any, tuple[Any, ...]] = {}
         """The values that were emitted last, by the keys of a batch."""
 

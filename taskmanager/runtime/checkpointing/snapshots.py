@@ -45,7 +45,7 @@ CLOSE_TIMEOUT_MS = 2_000.0
 
 @dataclass(frozen=True, slots=True)
 class SnapshotTarget:
-    """Where snapshots are written, and by what. ``copies``: for local recovery. ``inline_bytes``: a state known to be no larger is written in the subtask's
+    """The destination of snapshots and the writer. ``copies``: for local recovery. ``inline_bytes``: a state known to be no larger is written in the subtask's
     thread, into the acknowledgement.
     """
 

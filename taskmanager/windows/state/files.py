@@ -183,9 +183,9 @@ def check_keys(form: PartialsFormat, schema: pa.Schema) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """What a snapshot may build upon, and what has happened since.
+    """The chain that a snapshot may build upon, and the changes since then.
 
-    ``rows``: what was added, if all of it is known. ``fired``: number of the last window that has fired; ``has_fired``: whether windows have fired since.
+    ``rows``: the added rows, if all are known. ``fired``: number of the last window that has fired; ``has_fired``: whether windows have fired since.
     ``example``: a row of any window, for a delta without rows; ``None``: nothing has come, so that only the state itself has rows.
     """
 
