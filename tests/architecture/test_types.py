@@ -35,7 +35,7 @@ def test_a_name_for_values_of_any_type_says_what_they_are() -> None:
         f"{name_of(path)}:{name}" for path in _product() for name, words in _open_names(path).items() if not words
     ]
     assert silent == []
-    assert _open_names(Path(tidegate.model.values.__file__))["Record"].startswith("What a stream carries")
+    assert _open_names(Path(tidegate.model.values.__file__))["Record"].startswith("A record of a stream")
 
 
 def _product() -> Iterator[Path]:
