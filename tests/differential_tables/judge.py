@@ -117,7 +117,7 @@ def check(one: Judged) -> bool:
 def _forgets_rows(plan: dict[str, Any]) -> bool:
     """Whether Flink's top-N marks rows of its state with the kind by which it emits them, and does not find them again when they are taken back."""
     return any(
-        node["type"] == "stream-exec-rank_1"
+        node["type"] in ("stream-exec-rank_1", "stream-exec-sort-limit_1")
         and node["rankStrategy"]["type"] == "Retract"
         and node["rankRange"].get("start", 1) > 1
         and not node["outputRowNumber"]

@@ -176,24 +176,26 @@ class TopN(RelationalOperator):
         rows: list[Row] = state or []
         if self._last_rank is not None:
             self._last = max(row[self._last_rank] or 0, 0)
-        before = rows[self._first : self._last]
         replaced = self._replaced(rows, row)
         if replaced is not None and adds(kind) and self._tells_ranks:
             return self._moved(rows, replaced, row, out)
-        if replaced is not None and (adds(kind) or kind == DELETE):
+        if not adds(kind):
+            at = replaced if kind == DELETE and replaced is not None else _position(rows, row)
+            if at is not None:
+                (self._closed if self._tells_ranks else self._left)(rows, at, out)
+                del rows[at]
+            return rows or None
+        before = rows[self._first : self._last]
+        if replaced is not None:
             del rows[replaced]
-        elif not adds(kind):
-            at = _position(rows, row)
-            if at is None:
-                return rows or None
-            del rows[at]
-        if adds(kind):
-            rows.insert(bisect_right(rows, self._sort_key(row), key=self._sort_key), row)
-            if not self._keeps_all:
-                del rows[self._last :]
-        now = rows[self._first : self._last]
-        if now != before:
-            (self._by_rank if self._tells_ranks else self._unnumbered)(before, now, out)
+        at = bisect_right(rows, self._sort_key(row), key=self._sort_key)
+        rows.insert(at, row)
+        if self._tells_ranks:
+            self._opened(rows, at, out)
+        elif rows[self._first : self._last] != before:
+            self._unnumbered(before, rows[self._first : self._last], out)
+        if not self._keeps_all:
+            del rows[self._last :]
         return rows or None
 
     def _replaced(self, rows: Sequence[Row], row: Row) -> int | None:
@@ -222,28 +224,34 @@ class TopN(RelationalOperator):
                 changes += [(UPDATE_BEFORE, at + 1), (UPDATE_AFTER, at)]
             changes.append((UPDATE_AFTER, new))
         for kind, at in changes:
-            is_in = self._first <= at and (self._last is None or at < self._last)
-            if is_in and (kind == UPDATE_AFTER or self._generates_update_before):
-                out.append((kind, self._ranked((rows if kind == UPDATE_AFTER else before)[at], at - self._first)))
+            self._told(kind, (rows if kind == UPDATE_AFTER else before)[at], at, out)
         return rows
 
-    def _by_rank(self, before: Sequence[Row], now: Sequence[Row], out: list[Change]) -> None:
-        changed = [
-            (
-                self._ranked(before[at], at) if at < len(before) else None,
-                self._ranked(now[at], at) if at < len(now) else None,
-            )
-            for at in range(max(len(before), len(now)))
-            if at >= len(before) or at >= len(now) or before[at] != now[at]
-        ]
-        for old, new in changed:
-            if old is not None and new is None:
-                out.append((DELETE, old))
-                continue
-            if old is not None and self._generates_update_before:
-                out.append((UPDATE_BEFORE, old))
-            assert new is not None
-            out.append((INSERT if old is None else UPDATE_AFTER, new))
+    def _opened(self, rows: Sequence[Row], at: int, out: list[Change]) -> None:
+        """A row has come, and those behind it have the next rank: each rank is told, also where it has an equal row."""
+        for rank in range(at, len(rows) - 1):
+            self._told(UPDATE_BEFORE, rows[rank + 1], rank, out)
+            self._told(UPDATE_AFTER, rows[rank], rank, out)
+        self._told(INSERT, rows[-1], len(rows) - 1, out)
+
+    def _closed(self, rows: Sequence[Row], at: int, out: list[Change]) -> None:
+        """A row goes, and those behind it have the rank before."""
+        for rank in range(at, len(rows) - 1):
+            self._told(UPDATE_BEFORE, rows[rank], rank, out)
+            self._told(UPDATE_AFTER, rows[rank + 1], rank, out)
+        self._told(DELETE, rows[-1], len(rows) - 1, out)
+
+    def _left(self, rows: Sequence[Row], at: int, out: list[Change]) -> None:
+        """A row goes, and the first one beyond the last rank comes, also if it is equal."""
+        if self._last is None or at < self._last:
+            out.append((DELETE, rows[at]))
+            if self._last is not None and self._last < len(rows):
+                out.append((INSERT, rows[self._last]))
+
+    def _told(self, kind: int, row: Row, rank: int, out: list[Change]) -> None:
+        is_in = self._first <= rank and (self._last is None or rank < self._last)
+        if is_in and (kind != UPDATE_BEFORE or self._generates_update_before):
+            out.append((kind, self._ranked(row, rank - self._first)))
 
     def _ranked(self, row: Row, at: int) -> Row:
         return (*row, self._first + at + 1) if self._outputs_number else row
