@@ -53,6 +53,10 @@ class Job:
 JOBS_OF_QUERIES = {
     "rows": Job("q0,q1,q2,q10,q13,q14,q21,q22"),
     "windows": Job("q5,q7,q8,q11,q12", rest=6_000),
+    "joins": Job("q3,q4,q9"),
+    "wide-joins": Job("q20,q23"),
+    "aggregates": Job("q15,q16,q17"),
+    "ranks": Job("q18,q19"),
 }
 
 
