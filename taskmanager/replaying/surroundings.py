@@ -100,6 +100,7 @@ class Outputs:
         self._digest = xxhash.xxh3_64()
 
     def add(self, place: str, records: Sequence[Record]) -> None:
+        """Counts records that were emitted at ``place``, keeps the last ones, and adds them to the digest."""
         self.count += len(records)
         for record in records:
             self.last.append((place, record))
