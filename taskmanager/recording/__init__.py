@@ -1,1 +1,1 @@
-"""What came into a subtask since its last completed checkpoint, on disk: for replaying a failure."""
+"""Records on disk the calls of a subtask since its last completed checkpoint, so that a failure can be replayed."""

@@ -1,4 +1,4 @@
-"""What is recorded of a subtask: the calls that its chain of operators got, one after the other, with what each was given.
+"""The format of a subtask's recording: the calls that its chain of operators got, in order, with their arguments.
 
     call ─▶ readings of the clock that operators asked for meanwhile ─▶ how many records had left the subtask
 
@@ -14,12 +14,12 @@ import pyarrow as pa
 
 
 class RecordedKind(IntEnum):
-    """The number of each is part of the format of files: never change one."""
+    """The kinds of recorded calls. Their numbers are part of the file format and must not change."""
 
     STARTED = 1
-    """First of every segment, and no call: ``first`` is the checkpoint that it follows, ``numbers`` those of ``SegmentStart``."""
+    """The first entry of every segment; not a call. ``first``: the checkpoint that the segment follows. ``numbers``: those of ``SegmentStart``."""
     PROCESS = 2
-    """``first``: index of the incoming edge; with a batch."""
+    """A batch from an input. ``first``: index of the incoming edge."""
     WATERMARK = 3
     STATUS = 4
     END_INPUT = 5
@@ -29,41 +29,42 @@ class RecordedKind(IntEnum):
     SUSPEND = 9
     PREPARE = 10
     FREEZE = 11
-    """``first``: checkpoint, ``second``: its timestamp."""
+    """A freeze. ``first``: checkpoint id, ``second``: its timestamp."""
     COMPLETED = 12
     ABORTED = 13
     TIMER = 14
-    """A processing-time timer fired; ``first``: its time."""
+    """A processing-time timer fired. ``first``: its time."""
     COORDINATOR = 15
-    """An event from the coordinator of an operator, whose content is not kept."""
+    """An event from the coordinator of an operator; its content is not recorded."""
     ENDED = 16
-    """The end of a call, and no call: ``first`` is how many records had left the subtask, ``numbers`` are pairs of a reading of the clock and how
-    often it came in a row."""
+    """The end of a call; not a call. ``first``: the number of records that the subtask had emitted. ``numbers``: pairs of a clock reading and its number of
+    consecutive repetitions.
+    """
     EMIT = 17
-    """What the source at the head emitted; with a batch. ``body`` before it: the tag of a side output."""
+    """A batch that the source at the head emitted. ``body``: the tag of a side output."""
     EMIT_WATERMARK = 18
     EMIT_STATUS = 19
     EMIT_EVENT = 20
     DEFERRED = 21
-    """What an operator had put off until the call was over; they come in the order in which they were put off."""
+    """Work that an operator had deferred to the end of a call; in the order in which it was deferred."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentStart:
-    """Where a segment begins. ``watermark_ms``: of the head, then; ``ended_inputs``: those that had ended."""
+    """The state of the chain's input at the start of a segment. ``watermark_ms``: of the head. ``ended_inputs``: indexes of the inputs that had ended."""
 
     checkpoint_id: int
     now_ms: int
     watermark_ms: int
     is_idle: bool
     records_before: int
-    """How many of the attempt's input came before this segment."""
+    """Records that the attempt had received before this segment."""
     emitted_before: int
-    """Records that had left the subtask by then."""
+    """Records that the subtask had emitted before this segment."""
     ended_inputs: tuple[int, ...] = ()
 
     def numbers(self) -> tuple[int, ...]:
-        """All but the checkpoint, as the file has them."""
+        """Returns the fields except the checkpoint id, as the file stores them."""
         return (
             self.now_ms,
             self.watermark_ms,
@@ -75,7 +76,7 @@ class SegmentStart:
 
     @staticmethod
     def of(checkpoint_id: int, numbers: tuple[int, ...]) -> SegmentStart:
-        """The inverse of ``numbers``."""
+        """Returns the segment start from the result of ``numbers``."""
         now_ms, watermark_ms, is_idle, records_before, emitted_before, *ended = numbers
         return SegmentStart(
             checkpoint_id, now_ms, watermark_ms, bool(is_idle), records_before, emitted_before, tuple(ended)
@@ -84,7 +85,7 @@ class SegmentStart:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """One call as it was made. ``has_ended``: its end was recorded, so ``emitted`` and ``readings`` are whole."""
+    """A recorded call. ``has_ended``: its end was recorded, so that ``emitted`` and ``readings`` are complete."""
 
     kind: RecordedKind
     first: int = 0

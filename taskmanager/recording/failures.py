@@ -1,4 +1,4 @@
-"""A failure of a subtask that was kept, as a folder: everything that it takes to run the subtask again.
+"""The folder of a kept failure: it contains everything that a replay of the failed subtask needs.
 
     <id>/failure.json       what failed: job, vertex, subtask, exception, and which files belong to it
          deployment         the attempt's deployment, with the state of the checkpoint that the recording follows; without secrets
@@ -36,12 +36,12 @@ VERSION = 1
 DOCUMENT, DEPLOYMENT, PROGRAM = "failure.json", "deployment", "program"
 _UNFINISHED = ".unfinished-"
 ReadState = Callable[[str, StateHandle], memoryview]
-"""From the location of a checkpoint and a handle to its content."""
+"""Reads a state file: takes the location of the checkpoint and a handle, and returns the content."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failure that was kept. ``folder``: where; the rest is what ``failure.json`` says."""
+    """A kept failure. ``folder``: its directory; the other fields are those of ``failure.json``."""
 
     folder: Path
     failure_id: str
@@ -55,7 +55,7 @@ class Failure:
     failed_ms: int
     checkpoint_id: int
     location: str
-    """The place of that checkpoint; empty where there was none."""
+    """Location of that checkpoint; empty if there was none."""
     message: str
     details: str
     code: str
@@ -63,17 +63,17 @@ class Failure:
     hash_seed: str
     segments: tuple[str, ...]
     calls_records: int
-    """Records that had come in since the recording began."""
+    """Records that the attempt had received when it failed."""
     refused: str = ""
-    """Why it cannot be run again; empty: it can."""
+    """The reason why it cannot be replayed; empty: it can."""
 
     @property
     def label(self) -> str:
-        """Returns what people call the subtask."""
+        """Returns the subtask's name in messages, such as ``map (2/4)``."""
         return f"{self.task_name} ({self.subtask + 1}/{self.parallelism})"
 
     def to_json(self) -> JsonObject:
-        """Returns it as ``failure.json`` and ``--json`` have it."""
+        """Returns the fields as ``failure.json`` and ``--json`` contain them."""
         found: JsonObject = {
             "version": VERSION,
             "id": self.failure_id,
@@ -101,13 +101,13 @@ class Failure:
 
 @dataclass(slots=True)
 class FailureKeeper:
-    """Keeps a failure of one attempt. ``place``: the folder of all failures; ``most``: how many stay there."""
+    """Keeps a failure of one attempt. ``place``: the directory of all failures. ``most``: the number of failures that are kept there."""
 
     recorder: Recorder
     deployment: TaskDeployment
     program: bytes
     files: Mapping[str, bytes]
-    """Content of the job's files, by their key."""
+    """Content of the job's files, by blob key."""
     place: Path
     most: int
     python: str
@@ -115,11 +115,12 @@ class FailureKeeper:
     max_state_bytes: int
     refused: str = ""
     kept: str = field(default="", init=False)
-    """The id of what was kept."""
+    """The id of the failure that was kept; empty: none was."""
 
     def keep(self, error: ErrorInfo, failed_ms: int, read_state: ReadState) -> str:
-        """Returns the id of the failure. Raises ``OSError`` when it cannot be written, ``TidegateError`` when state cannot be read, and ``InvalidJob``
-        when there is no recording of it."""
+        """Keeps the failure with its recording and state; returns its id. Raises ``OSError`` when it cannot be written, ``TidegateError`` when state cannot be
+        read, and ``InvalidJob`` when there is no recording or the state is too large.
+        """
         if self.recorder.why_not:
             raise InvalidJob(self.recorder.why_not)
         restore = self._restore()
@@ -208,7 +209,7 @@ class FailureKeeper:
 
 
 class KeptState:
-    """``SegmentSource`` of the state that lies in a failure's folder."""
+    """Reads the state that is kept in a failure's folder (a ``SegmentSource``)."""
 
     def __init__(self, folder: Path) -> None:
         self._directory = folder / "state"
@@ -228,7 +229,7 @@ class KeptState:
 
 
 def handles_of(restore: TaskRestore) -> Iterator[StateHandle]:
-    """Yields where the content of everything that a subtask restores is."""
+    """Yields the handles of all state files that a subtask restores."""
     for operator in restore.operators.values():
         for segment in operator.keyed:
             yield segment.handle
@@ -237,12 +238,14 @@ def handles_of(restore: TaskRestore) -> Iterator[StateHandle]:
 
 
 def kept_name(handle: StateHandle) -> str:
-    """Returns the name of the file that has the content of a handle."""
+    """Returns the file name for the content of a handle."""
     return f"{handle.checksum}-{handle.size_bytes}"
 
 
 def read_failure(folder: Path) -> Failure:
-    """Raises ``InvalidJob`` when there is no failure, ``NotPermitted`` when another user can have written it, ``CorruptData`` when it is damaged."""
+    """Reads the description of a kept failure. Raises ``InvalidJob`` when there is none, ``NotPermitted`` when other users can write it, ``CorruptData`` when
+    it is damaged.
+    """
     path = folder / DOCUMENT
     if not path.is_file():
         raise InvalidJob(f"{folder}: there is no kept failure here; `tidegate replay` lists those that there are")
@@ -266,7 +269,7 @@ def read_failure(folder: Path) -> Failure:
 
 
 def read_deployment(failure: Failure) -> TaskDeployment:
-    """Raises ``CorruptData``."""
+    """Reads the deployment of a kept failure. Raises ``CorruptData``."""
     path = failure.folder / DEPLOYMENT
     try:
         return deployment_from_bytes(path.read_bytes())
@@ -275,7 +278,7 @@ def read_deployment(failure: Failure) -> TaskDeployment:
 
 
 def read_content(failure: Failure, *names: str) -> bytes:
-    """Returns a file of the failure's folder. Raises ``CorruptData``."""
+    """Returns the content of a file in the failure's folder. Raises ``CorruptData`` when it cannot be read."""
     path = failure.folder.joinpath(*names)
     try:
         return path.read_bytes()
@@ -284,7 +287,7 @@ def read_content(failure: Failure, *names: str) -> bytes:
 
 
 def check_own(folder: Path) -> None:
-    """Raises ``NotPermitted`` for a folder of another user, or one that others may write: what lies in it is run."""
+    """Raises ``NotPermitted`` for a folder that belongs to another user or that others can write, since a replay runs its content."""
     for path in (folder, *sorted(folder.rglob("*"))):
         found = path.lstat()
         if found.st_uid != os.geteuid() or stat.S_ISLNK(found.st_mode) or stat.S_IMODE(found.st_mode) & 0o022:
@@ -294,7 +297,7 @@ def check_own(folder: Path) -> None:
 
 
 def list_failures(place: Path) -> list[Failure]:
-    """Returns the failures below a folder, newest first; those that cannot be read are left out."""
+    """Returns the failures in a directory, newest first; unreadable ones are left out."""
     found = []
     for folder in _folders(place):
         with contextlib.suppress(CorruptData, InvalidJob, NotPermitted):

@@ -1,4 +1,4 @@
-"""Records the calls of one subtask's chain, from its last completed checkpoint on, within a bound.
+"""Records the calls of one subtask's chain since its last completed checkpoint, up to a limit in bytes.
 
     call ─▶ segment of the newest checkpoint │ freeze n ─▶ the next segment begins │ n is complete ─▶ segments before n are removed
     more than the bound ─▶ all are removed, and recording begins anew with the next checkpoint
@@ -45,7 +45,7 @@ class _Border:
 
 @dataclass(slots=True)
 class ChainPlace:
-    """How far a chain is in its input."""
+    """The progress of a chain in its input: watermark, idleness, number of records, ended inputs."""
 
     watermark_ms: int = _NO_WATERMARK
     is_idle: bool = False
@@ -54,16 +54,16 @@ class ChainPlace:
 
 
 class Recorder:
-    """``directory``: is made, for this recorder alone. ``now_ms`` is the clock, ``emitted()`` how many records have left the subtask."""
+    """Records the calls of a chain in ``directory``, which it creates for itself, up to ``max_bytes``."""
 
     def __init__(self, directory: Path, max_bytes: int) -> None:
         self._directory = directory
         self._max_bytes = max_bytes
         self.base: Base | None = None
-        """``None``: the checkpoint from which the attempt was restored, if there was one."""
+        """The checkpoint that the recording follows; ``None``: the one from which the attempt was restored, if any."""
         self.place = ChainPlace()
         self.why_not = ""
-        """Why there is no recording from the last completed checkpoint on; empty: there is one."""
+        """The reason why there is no recording since the last completed checkpoint; empty: there is one."""
         self._segments: list[_Segment] = []
         self._borders: dict[int, _Border] = {}
         self._number = 0
@@ -75,13 +75,13 @@ class Recorder:
 
     @property
     def segments(self) -> list[Path]:
-        """The files from the last completed checkpoint on, oldest first; everything is in them."""
+        """Flushes the recording and returns its files since the last completed checkpoint, oldest first."""
         for segment in self._segments[-1:]:
             segment.writer.flush()
         return [segment.writer.path for segment in self._segments]
 
     def begin(self, restored_id: int, now_ms: int, emitted: Callable[[], int]) -> None:
-        """The attempt starts."""
+        """Starts the recording of an attempt. ``emitted()``: the number of records that the subtask has emitted. Errors are kept in ``why_not``."""
         self._emitted = emitted
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -90,7 +90,7 @@ class Recorder:
             self._give_up(error)
 
     def enter(self, kind: RecordedKind, first: int = 0, second: int = 0, body: bytes = b"") -> bool:
-        """A call begins. Returns whether it comes from outside of the chain, and is recorded."""
+        """Notes the begin of a call. Returns whether it is a call from outside of the chain, which is recorded; nested calls are not."""
         self._depth += 1
         if self._depth > 1:
             return False
@@ -102,7 +102,7 @@ class Recorder:
         return True
 
     def enter_with(self, kind: RecordedKind, first: int, batch: pa.RecordBatch, tag: str = "") -> None:
-        """A call with a batch begins."""
+        """Notes the begin of a call with a batch."""
         self._depth += 1
         if self._depth > 1:
             return
@@ -114,7 +114,7 @@ class Recorder:
                 self._give_up(error)
 
     def leave(self) -> None:
-        """The call that was entered last ends, whether it raised or not."""
+        """Notes the end of the innermost call, also after an exception."""
         self._depth -= 1
         if self._depth:
             return
@@ -137,7 +137,7 @@ class Recorder:
         return self._depth > 0
 
     def read(self, now_ms: int) -> None:
-        """An operator read the clock."""
+        """Notes a clock reading of an operator."""
         if self._depth == 0:
             return
         if now_ms == self._last_reading:
@@ -147,7 +147,7 @@ class Recorder:
             self._last_reading = now_ms
 
     def frozen(self, checkpoint_id: int, options: CheckpointOptions | None, now_ms: int) -> None:
-        """The state of the chain was fixed: what comes now is behind this checkpoint."""
+        """Begins a new segment after the state of the chain was frozen for a checkpoint."""
         if (
             options is not None and not options.snapshot_type.is_savepoint
         ):  # a savepoint is its user's, who may remove it
@@ -158,13 +158,13 @@ class Recorder:
             self._give_up(error)
 
     def acknowledged(self, checkpoint_id: int, snapshot: SubtaskSnapshot) -> None:
-        """From any thread: what was written of a checkpoint."""
+        """Notes the snapshot that was written for a checkpoint. May be called from any thread."""
         border = self._borders.get(checkpoint_id)
         if border is not None:
             border.snapshot = snapshot
 
     def completed(self, checkpoint_id: int) -> None:
-        """What was recorded before this checkpoint is not needed."""
+        """Removes the segments before a completed checkpoint."""
         border = self._borders.get(checkpoint_id)
         if border is None or border.snapshot is None:
             return
@@ -215,7 +215,7 @@ class Recorder:
         self._borders.clear()
 
     def _give_up(self, error: OSError) -> None:
-        """A recording that cannot be written is no failure of the subtask: the next checkpoint tries again."""
+        """Drops the recording after a write error, which does not fail the subtask; the next checkpoint begins a new one."""
         with contextlib.suppress(OSError):
             self._drop()
         self._segments, self._closed_bytes = [], 0

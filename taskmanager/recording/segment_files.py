@@ -1,4 +1,4 @@
-"""A segment of a recording: a file of frames, each with its length and a checksum.
+"""The file format of a recording's segment: frames with length and checksum.
 
     magic, then frames:  length u32 · crc32 u32 · kind u8 · first i64 · second i64 · count u32 · count x i64 · body
 
@@ -23,14 +23,14 @@ Read = TypeVar("Read")
 MAGIC = b"tidegate replay 1\n"
 _FRAME, _HEAD = struct.Struct("<II"), struct.Struct("<BqqI")
 _SCHEMA = 255
-"""Kind of a frame that holds a schema."""
+"""Kind of a frame that contains a schema."""
 _BUFFER = 1 << 18
 _MOST = 1 << 31
-"""Bytes of a frame: a longer one was never written."""
+"""Largest size of a frame in bytes; a longer one is damaged."""
 
 
 class SegmentWriter:
-    """Writes one file, which the user alone can read. Nothing is synced: it is of use to a process that lives."""
+    """Writes a segment file that only the user can read. Nothing is synced to disk, since the file is used only by a running process."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -47,7 +47,7 @@ class SegmentWriter:
         self._frame(kind, first, second, numbers, body)
 
     def write_batch(self, kind: RecordedKind, first: int, batch: pa.RecordBatch, tag: str = "") -> None:
-        """Appends a frame with a batch; ``tag``: of a side output."""
+        """Appends a frame with a batch. ``tag``: of a side output."""
         if self._schema is None or not batch.schema.equals(self._schema, check_metadata=True):
             self._schema = batch.schema
             self._frame(_SCHEMA, 0, 0, (), batch.schema.serialize().to_pybytes())
@@ -56,7 +56,7 @@ class SegmentWriter:
         self._frame(kind, first, len(name), (), name + content)
 
     def flush(self) -> None:
-        """Everything that was written is in the file."""
+        """Writes buffered frames to the file."""
         self._file.flush()
 
     def close(self) -> None:
@@ -77,8 +77,9 @@ class SegmentWriter:
 
 
 def read_segment(path: Path) -> tuple[SegmentStart, Iterator[RecordedCall]]:
-    """Returns where a segment begins, and its calls. Both raise ``CorruptData`` that names the file and the place for a file that is damaged or cut
-    off; its last call may lack its end."""
+    """Returns the start of a segment and its calls. Both raise ``CorruptData``, which names file and position, for a damaged or truncated file. The last call
+    may lack its end.
+    """
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -180,7 +181,7 @@ def _read(path: Path, read: Callable[[], Read]) -> Read:
 
 
 def _has_dictionaries(schema: pa.Schema) -> bool:
-    """A message of a batch lacks its dictionaries."""
+    """Tells whether a schema has dictionaries, which the IPC message of a batch does not contain."""
     return "dictionary<" in str(schema.types)
 
 

@@ -1,1 +1,1 @@
-"""Runs a subtask again whose failure was kept: from its checkpoint, with the same records in the same order."""
+"""Replays the failure of a subtask: runs its operators again from their checkpoint, with the same records in the same order."""

@@ -1,4 +1,4 @@
-"""Names the calls of user code whose answers a recording does not hold: the system's clock, and chance."""
+"""Finds calls of user code whose results a recording does not contain: those of the system clock and of random generators."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ import tidegate
 _OURS = os.path.dirname(os.path.abspath(str(tidegate.__file__))) + os.sep
 _LIBRARY = sysconfig.get_paths()["stdlib"] + os.sep
 _PASSED_ON_BY = tuple(_LIBRARY + name for name in ("random.py", "uuid.py", "secrets.py", "tempfile.py"))
-"""Modules of the library whose functions ask on behalf of their callers."""
+"""Modules of Python's library whose functions read the clock or random numbers for their callers."""
 _CLOCKS = {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns"}
 _DATES = {"now", "today", "utcnow"}
 _CHANCE = {"random", "getrandbits", "gauss"}
 _GLOBAL = getattr(random.random, "__self__", None)
-"""The generator behind the functions of ``random``, which is seeded by chance."""
+"""The generator behind the functions of ``random``, which is randomly seeded."""
 
 
 class AskedForChance:
-    """Collects where user code asked, as texts, each once."""
+    """Collects the places where user code called the clock or random generators, each once, as texts."""
 
     def __init__(self) -> None:
         self.found: list[str] = []
@@ -33,7 +33,7 @@ class AskedForChance:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Meanwhile the thread's calls are looked at, unless a debugger or a profiler does so."""
+        """Context in which the thread's calls are watched, unless a debugger or a profiler is active."""
         if sys.getprofile() is not None or sys.gettrace() is not None:
             yield
             return
@@ -58,7 +58,7 @@ class AskedForChance:
 
 
 def _asked(called: Any) -> str:
-    """What is asked for; empty when it is neither a clock nor chance."""
+    """Returns the name of a called function of the clock or of random numbers; empty for any other function."""
     name, owner = getattr(called, "__name__", ""), getattr(called, "__self__", None)
     if name in _CLOCKS and getattr(owner, "__name__", "") == "time":
         return f"time.{name}()"
@@ -72,7 +72,7 @@ def _asked(called: Any) -> str:
 
 
 def _caller(frame: FrameType | None) -> FrameType | None:
-    """The frame of user code that asked; ``None``: another one did."""
+    """Returns the frame of user code that made a call; ``None`` if other code made it."""
     while frame is not None and frame.f_code.co_filename in _PASSED_ON_BY:
         frame = frame.f_back
     if frame is None:
@@ -81,5 +81,5 @@ def _caller(frame: FrameType | None) -> FrameType | None:
 
 
 def is_of_user(frame: FrameType) -> bool:
-    """Whether its code is neither ours nor of Python's library."""
+    """Tells whether a frame's code is user code, neither ours nor of Python's library."""
     return not frame.f_code.co_filename.startswith((_OURS, _LIBRARY, "<frozen", "<string>"))

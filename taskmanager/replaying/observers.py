@@ -21,14 +21,14 @@ from tidegate.taskmanager.runtime.failures import show_record
 
 
 class UserPdb(pdb.Pdb):
-    """A debugger that stops in code of users alone, and goes on to its next line from elsewhere."""
+    """A debugger that stops only in user code; a step elsewhere continues to the next line of user code."""
 
     def stop_here(self, frame: FrameType) -> bool:
         return bool(super().stop_here(frame)) and is_of_user(frame)
 
 
 class BreakAt:
-    """Stops in a debugger when the function of the user is called for one record."""
+    """Observer that starts a debugger when the user's function is called for the record with the given number."""
 
     def __init__(self, number: int, tell: Callable[[str], None], debugger: Callable[[], UserPdb] = UserPdb) -> None:
         self._number = number
@@ -47,7 +47,7 @@ class BreakAt:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A record, and a state of its key."""
+    """A record, and the values of the watched state of its key before and after it."""
 
     number: int
     value: str
@@ -57,7 +57,7 @@ class Watched:
 
 
 class WatchState:
-    """Keeps the values of a state of the operator at the head, of the last ``most`` records."""
+    """Observer that keeps the values of a state of the head operator before and after each of the last ``most`` records."""
 
     def __init__(self, name: str, most: int) -> None:
         self._name = name
@@ -67,7 +67,7 @@ class WatchState:
         return True
 
     def process(self, step: Step, call: Callable[[], None]) -> None:
-        """Raises ``InvalidJob`` when there is no such state."""
+        """Processes the record and notes the state. Raises ``InvalidJob`` when there is no such state."""
         head, spec = step.chain.chain.head, step.program.operators[0]
         store = head.store if isinstance(head, KeyedOperator) else None
         if not isinstance(head, KeyedOperator) or store is None or self._name not in store.handles:
@@ -93,7 +93,7 @@ class WatchState:
 
 
 class Both:
-    """Several observers of one replay; each is inside of those before it."""
+    """Combines several observers of a replay; each runs inside those before it."""
 
     def __init__(self, observers: Sequence[BreakAt | WatchState]) -> None:
         self._observers = observers
@@ -112,7 +112,7 @@ def _inside(observer: BreakAt | WatchState, step: Step, call: Callable[[], None]
 
 
 def state_value(handle: object) -> Any:
-    """What a state of the current key holds, as plain Python."""
+    """Returns the value of a state of the current key as a plain Python object."""
     match handle:
         case ValueState():
             return handle.value()

@@ -1,4 +1,4 @@
-"""Opens what a kept failure runs: its program, behind the signature of the client that built it.
+"""Loads the program of a kept failure after verifying the signature of the client that built it.
 
 folder is the user's alone ─▶ program and files are those that the deployment names ─▶ signed by a key of this user ─▶ unpickled
 """
@@ -24,8 +24,9 @@ from tidegate.taskmanager.spark.user_code import load_program, place_files
 
 
 def find_failure(place: Path, said: str) -> Failure:
-    """``said``: the path of a folder, or the id of a failure below ``place``, or the beginning of one. Raises ``InvalidJob`` when there is none, and as
-    ``read_failure``."""
+    """Returns the failure that ``said`` names: the path of its folder, its id in ``place``, or a unique prefix of the id. Raises ``InvalidJob`` when there is
+    none or several, and the errors of ``read_failure``.
+    """
     if "/" in said or (Path(said) / "failure.json").is_file():
         return read_failure(Path(said).expanduser())
     if (place / said).is_dir():
@@ -40,8 +41,11 @@ def find_failure(place: Path, said: str) -> Failure:
 
 
 def open_program(failure: Failure, signing: Signing | None, directory: Path) -> VertexProgram:
-    """Returns the program of a failure, whose files are put below ``directory`` and made importable. ``signing``: without whose signature nothing is
-    opened; ``None``: programs of this user's clusters are not signed. Raises ``NotSigned``, ``CorruptData``, and as ``load_program``."""
+    """Returns the program of a failure, whose files are written below ``directory`` and made importable.
+
+    ``signing``: verifies the signature first; ``None``: programs of this user's clusters are not signed. Raises ``NotSigned``, ``CorruptData``, and the errors
+    of ``load_program``.
+    """
     deployment = read_deployment(failure)
     content = read_content(failure, PROGRAM)
     _check(failure, PROGRAM, content, deployment.program)
