@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.e2e.cluster import Cluster
 from tests.e2e.counts_run import assert_restored
+from tests.e2e.waiting import wait_until
 from tests.e2e.watching import JobWatch
 
 KILLED_AFTER = 2
@@ -22,3 +23,20 @@ def lose_a_task_manager(cluster: Cluster, watch: JobWatch) -> None:
     again = watch.wait_running_again(0, killed_at)
     assert_restored(cluster, watch, 1)
     print(f"every subtask runs again {again.at - killed_at:.1f} s after the kill")
+
+
+def lose_the_job_manager(cluster: Cluster, watch: JobWatch) -> JobWatch:
+    """``kill -9`` for the leader of a job, and a standby leads. The subtasks go on, and their checkpoints as well. Returns the watch of the new one."""
+    watch.wait_running()
+    watch.wait_checkpoints(KILLED_AFTER)
+    leader = cluster.job_manager
+    assert leader is not None
+    standby = cluster.start_standby()
+    wait_until(lambda: standby.says(f"standby: the JobManager with pid {leader.pid} leads"), 60, "it stands by")
+    killed_at = cluster.kill9(leader)
+    cluster.wait_led()
+    watch = cluster.watch(watch.job_id)
+    assert watch.wait_running().status.restarts == 0
+    told = watch.wait_checkpoints(1)
+    print(f"the next checkpoint is completed {told.at - killed_at:.1f} s after the kill of the JobManager")
+    return watch

@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.cluster import JOBS, Cluster
 from tests.e2e.counts_run import QUICK_RESTART
-from tests.e2e.killed_jobs import lose_a_task_manager
+from tests.e2e.killed_jobs import lose_a_task_manager, lose_the_job_manager
 from tests.e2e.nexmark_answers import answers, found_rows, rows_of_answer
 from tests.e2e.watching import JobWatch
 
@@ -64,6 +64,15 @@ JOBS_OF_QUERIES = {
 def test_queries_are_exact_although_a_taskmanager_is_killed(name: str, spread_cluster: Cluster, tmp_path: Path) -> None:
     job = JOBS_OF_QUERIES[name]
     watch = job.submit(spread_cluster, tmp_path)
+    lose_a_task_manager(spread_cluster, watch)
+    assert watch.wait_finished(_LIMIT_S).status.restarts == 1
+    job.check(tmp_path)
+
+
+def test_queries_are_exact_although_the_jobmanager_is_killed(spread_cluster: Cluster, tmp_path: Path) -> None:
+    """The next one goes on with them, and loses a TaskManager."""
+    job = Job("q5,q8,q18", 8_000, 300)
+    watch = lose_the_job_manager(spread_cluster, job.submit(spread_cluster, tmp_path))
     lose_a_task_manager(spread_cluster, watch)
     assert watch.wait_finished(_LIMIT_S).status.restarts == 1
     job.check(tmp_path)
