@@ -7,9 +7,8 @@ vocabulary (`model`), the messages (`pb`, `wire`), the asyncio shell kit (`aio`)
 import os
 
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
-"""PySpark starts its JVM by a fork, also beside calls that are under way, and no process of ours speaks gRPC after a fork that it was in
-before. gRPC's handlers of a fork would end one such child in twenty before it is the JVM. It reads this when its first channel is made.
-"""
+"""Disables gRPC's fork handlers, which would end one in twenty of the children from which PySpark starts its JVM, also during calls. No process of
+tidegate uses gRPC after a fork in which it had used it. gRPC reads this variable at its first channel."""
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-"""Else gRPC writes a line to standard error for each connection whose handshake fails: strangers could fill a log, and a command says why itself. It reads this
-when it is imported."""
+"""Limits gRPC's log to errors: otherwise it writes a line to standard error for each failed handshake, with which strangers could fill a log, and
+commands report failures themselves. gRPC reads this variable when it is imported."""

@@ -91,7 +91,6 @@ class Driver(Generic[E, C]):
             timer.cancel()
 
     def stop(self) -> None:
-        """Stops handling events."""
         self._is_stopped = True
         self._inbox.clear()
         for timer in self._timers.values():

@@ -196,7 +196,7 @@ class Source(ABC):
     keeps_parallelism: bool = False
     """Whether its splits are bound to the parallelism with which the job began: a restore at another one is refused."""
     deals_in_advance: bool = False
-    """Whether readers get all listed splits at the start, and new ones by ``owner_of``: for splits that are read for ever and so never free a reader."""
+    """Whether readers get all listed splits at the start, and new ones by ``owner_of``: for unbounded splits, which never free a reader."""
     discovery_ms: int | None = None
     """The interval in ms at which one of its readers calls ``discover`` for all of them; ``None``: there are only the listed splits."""
 

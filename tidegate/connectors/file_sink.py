@@ -1,4 +1,4 @@
-"""Exactly-once sink to files: a part file becomes visible under its final name only when its checkpoint is confirmed.
+"""A sink that writes files exactly once: a part file becomes visible under its final name only when its checkpoint is confirmed.
 
     in progress  .part-...inprogress   hidden name, written by one attempt
         │ barrier n: cut off; then closed and fsynced in the snapshot thread; its name is the committable
@@ -173,7 +173,7 @@ def lock_name(stem: str, mark: str) -> str:
 
 
 def lock_of(hidden: str) -> str:
-    """Returns the name of the lock file of a hidden file's writer; empty for names that are not ours."""
+    """Returns the name of the lock file of a hidden file's writer; empty for names of other writers."""
     found, begun = _HIDDEN.match(hidden), begun_in(hidden)
     return lock_name(found["stem"], begun[0]) if found and begun else ""
 
@@ -384,7 +384,7 @@ class FileCommitter(Committer):
 
     def abort_unknown(self, restored: Sequence[Committable], context: SinkContext) -> None:
         """Removes hidden files of earlier attempts of this job that were begun at or after the restored checkpoint, and of the job that wrote that
-        checkpoint. Older files are in some subtask's restored committables, perhaps not in ours."""
+        checkpoint. Older files may belong to the restored committables of other subtasks."""
         newest = context.restored_checkpoint_id or 0
         keep = {hidden for _, hidden, _, _ in restored}
         own, before = job_mark(context.job_id, context.operator_id), self._mark_before(context)

@@ -1,4 +1,4 @@
-"""Source over files and directories: text, CSV, JSON lines, Parquet.
+"""A source that reads files and directories: text, CSV, JSON lines, Parquet.
 
 Splits are listed once, in the client: byte ranges of line formats, which for CSV
 begin where a record does, row groups of Parquet. Its coordinator hands them to the readers that ask. The position in a split is

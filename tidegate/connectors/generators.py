@@ -1,4 +1,4 @@
-"""Sources that make their records: numbers, batches of a function, and any source slowed down."""
+"""Sources that generate their records: numbers, batches of a function, and any source with a limited rate."""
 
 from __future__ import annotations
 

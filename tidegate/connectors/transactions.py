@@ -38,9 +38,9 @@ class TransactionStatus(Enum):
     LOST = "lost"
     """Neither pending nor committed: it was removed by hand. A restored job would fail on it."""
     UNCERTAIN = "uncertain"
-    """Too old to tell whether it was committed."""
+    """The committable is too old to tell whether it was committed."""
     UNKNOWN = "unknown"
-    """The system was not asked."""
+    """The external system was not asked."""
 
     @property
     def is_open(self) -> bool:

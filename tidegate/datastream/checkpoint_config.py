@@ -91,11 +91,11 @@ class CheckpointConfig:
         return self._set_duration(MIN_PAUSE, min_pause_between_checkpoints, 0)
 
     def get_max_concurrent_checkpoints(self) -> int:
-        """Returns how many checkpoints may be under way at once."""
+        """Returns the most checkpoints that may run at once."""
         return self._configuration.get_integer(MAX_CONCURRENT, self.DEFAULT_MAX_CONCURRENT_CHECKPOINTS)
 
     def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
-        """Sets how many checkpoints may be under way at once."""
+        """Sets the most checkpoints that may run at once."""
         self._configuration.set_integer(MAX_CONCURRENT, max_concurrent_checkpoints)
         return self
 

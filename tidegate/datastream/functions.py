@@ -1,4 +1,4 @@
-"""The functions that a user writes, and what they are given (PyFlink: ``pyflink.datastream.functions``)."""
+"""The functions that a program implements, and their contexts (PyFlink: ``pyflink.datastream.functions``)."""
 
 from __future__ import annotations
 

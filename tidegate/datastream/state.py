@@ -1,4 +1,4 @@
-"""Keyed state as functions see it, and the descriptors that name it (PyFlink: ``pyflink.datastream.state``)."""
+"""Keyed state, and its descriptors (PyFlink: ``pyflink.datastream.state``)."""
 
 from __future__ import annotations
 

@@ -111,12 +111,12 @@ class Wrapping:
         self.wrapped = wrapped
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Opens the wrapped function, if it is one of ours and not a plain callable."""
+        """Opens the wrapped function, if it is a rich function and not a plain callable."""
         if isinstance(self.wrapped, Function):
             self.wrapped.open(runtime_context)
 
     def close(self) -> None:
-        """Closes the wrapped function, if it is one of ours and not a plain callable."""
+        """Closes the wrapped function, if it is a rich function and not a plain callable."""
         if isinstance(self.wrapped, Function):
             self.wrapped.close()
 

@@ -267,7 +267,7 @@ class Alias(Expression):
 
 
 class Call(Expression):
-    """Calls a function of ``pyarrow.compute``, or one of ours that is named by an operator's sign."""
+    """Calls a function of ``pyarrow.compute``, or one of tidegate that is named by an operator's sign."""
 
     def __init__(
         self, function: str, arguments: Sequence[Expression], options: Mapping[str, object] | None = None

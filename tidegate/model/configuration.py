@@ -168,7 +168,7 @@ def is_known(key: str) -> bool:
 
 
 def all_keys() -> tuple[str, ...]:
-    """Returns every exact key that is accepted: ours, then Flink's, then old names."""
+    """Returns every exact key that is accepted: tidegate's, then Flink's, then deprecated names."""
     return tuple(dict.fromkeys((*declared(), *sorted(FLINK_KEYS), *sorted(_current_names()))))
 
 

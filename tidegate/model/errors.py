@@ -261,7 +261,7 @@ class ErrorInfo:
 
     @staticmethod
     def of(error: BaseException, origin: str = "") -> ErrorInfo:
-        """Converts any exception to a value; one that is not ours becomes ``internal``."""
+        """Converts any exception to a value; one that is not a ``TidegateError`` becomes ``internal``."""
         if isinstance(error, TidegateError):
             return ErrorInfo(error.code, error.domain, error.message, error.retriable, error.details, origin)
         return ErrorInfo("internal", "internal", f"{type(error).__name__}: {error}", origin=origin)

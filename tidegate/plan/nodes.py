@@ -412,7 +412,8 @@ class Join1(Node, frozen=True, kw_only=True, tag="stream-exec-join_1"):
 
 
 class MultiJoin1(Node, frozen=True, kw_only=True, tag="stream-exec-multi-join_1"):
-    """Regular joins of several changelogs in a row. Of each input: how, and on what, it is joined to those before, nothing for the first; and its unique keys.
+    """Joins several changelogs one after the other (regular joins). For each input: the type and condition of its join with the previous ones, absent
+    for the first; and its unique keys.
 
     ``join_conditions``: over the fields of all inputs up to this one; ``join_attribute_map``: by input, as text, the fields that they compare.
     """

@@ -253,7 +253,7 @@ class JoinSpec(PlanPart, frozen=True):
 
 
 class AttributeRef(PlanPart, frozen=True):
-    """Two fields of inputs of a join of several that must be equal; the right one is of the input that comes to those before."""
+    """Two fields of a join's inputs that must be equal; the right one belongs to the input that is joined with the previous ones."""
 
     left_input_id: int
     left_field_index: int
@@ -367,7 +367,7 @@ RankStrategy: TypeAlias = AppendFast | UpdateFast | Retract | Undefined
 
 
 class MiniBatchInterval(PlanPart, frozen=True):
-    """``interval`` in ms; ``mode``: ProcTime, RowTime or None."""
+    """The interval of mini-batches. ``interval``: in ms; ``mode``: ProcTime, RowTime or None."""
 
     interval: int
     mode: str

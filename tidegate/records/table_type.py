@@ -42,7 +42,7 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 """How many of each unit are in a second."""
 _NANOS = 10**9
-"""A conversion."""
+"""The nanoseconds of a second: a conversion."""
 _Make = Callable[[Any], FieldValue]
 
 

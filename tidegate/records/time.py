@@ -10,7 +10,7 @@ from tidegate.model.whole_numbers import whole_number
 __all__ = ["Duration", "Instant", "Time"]
 
 _NANOS_PER_MS = 1_000_000
-"""A conversion."""
+"""The nanoseconds of a millisecond: a conversion."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -114,7 +114,6 @@ def _read(keystore: _Keystore | None, truststore: _Truststore | None, pins: froz
 
 
 def _warn(path: Path, credentials: Credentials, now: datetime) -> None:
-    """Logs warnings about a keystore's certificates."""
     with contextlib.suppress(OSError):  # it was there when it was read
         if path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
             _log.warning("other users of this machine can read the keystore %s; chmod 600 keeps its key", path)

@@ -30,7 +30,7 @@ _PASSES = 16
 
 
 class NotAFile(OSError):
-    """The error of a path that is a directory, a FIFO or a device instead of a file. It is never read, since that might block for ever."""
+    """The error of a path that is a directory, a FIFO or a device instead of a file. It is never read, since that might block without end."""
 
 
 class OutcomeUnknown(OSError):

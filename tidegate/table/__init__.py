@@ -1,4 +1,4 @@
-"""Tables: SQL and the Table API, planned by Flink's planner and run as jobs of ours (PyFlink: ``pyflink.table``).
+"""Tables: SQL and the Table API, planned by Flink's planner and run as tidegate's jobs (PyFlink: ``pyflink.table``).
 
 t_env = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
 t_env.from_elements([(1, "a"), (2, "b")], ["id", "name"]).select(col("id") + 1, col("name")).execute().print()

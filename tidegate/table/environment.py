@@ -171,11 +171,11 @@ class TableConfig:
         return self.get(_TIME_ZONE, "default") if self._environment is None else self._environment._time_zone()
 
     def set_idle_state_retention(self, duration: datetime.timedelta) -> None:
-        """Sets how long state of an idle key is kept (``table.exec.state.ttl``); zero: for ever."""
+        """Sets how long the state of an idle key is kept (``table.exec.state.ttl``); zero: without limit."""
         self.set("table.exec.state.ttl", f"{round(duration.total_seconds() * 1000)} ms")
 
     def get_idle_state_retention(self) -> datetime.timedelta:
-        """Returns how long state of an idle key is kept; zero: for ever."""
+        """Returns how long the state of an idle key is kept; zero: without limit."""
         return datetime.timedelta(milliseconds=parse_duration_ms(self.get("table.exec.state.ttl", "0 ms")))
 
     def set_max_generated_code_length(self, max_generated_code_length: int) -> None:

@@ -107,7 +107,7 @@ class KnownFunctions:
         return [*UNNAMED.by_name, *(() if self._is_streaming else self.named)]
 
     def definition(self, name: str, planner: Planner) -> Any:
-        """Returns Flink's definition of a function; ``None``: there is none of this name."""
+        """Returns Flink's definition of a function; ``None`` when there is no function with this name."""
         found = {**UNNAMED.by_name, **({} if self._is_streaming else self.named)}.get(name.lower())
         if found is None:
             return None

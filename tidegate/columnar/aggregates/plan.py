@@ -47,8 +47,8 @@ class PartialColumn:
     source: str | None
     source_type: pa.DataType
     type: pa.DataType = field(init=False, repr=False, compare=False)
-    """The Arrow type of the column: int64 of counts, the source's of minima and maxima, the widest of the source's kind (int64, uint64,
-    float64) of sums, and what ``sketches.state_type`` says of the others."""
+    """The Arrow type of the column: int64 for counts, the source's type for minima and maxima, the widest of the source's kind (int64, uint64, float64)
+    for sums, and that of ``sketches.state_type`` for the others."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "type", _partial_type(self.scatter, self.source_type))

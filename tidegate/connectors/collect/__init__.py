@@ -1,4 +1,4 @@
-"""Results that are streamed back to the program that submitted the job (``DataStream.execute_and_collect``)."""
+"""Streams results back to the program that submitted the job (``DataStream.execute_and_collect``)."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import struct
 from dataclasses import dataclass
 
 TOKEN_BYTES = 32
-"""256 bits cannot be guessed."""
+"""The bytes of a token: 256 bits cannot be guessed."""
 NO_VERSION = b"\0" * 16
 _REQUEST = struct.Struct("!16sq")
 _ANSWER = struct.Struct("!16sqqI")

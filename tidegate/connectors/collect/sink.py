@@ -36,7 +36,7 @@ WAIT_S = 0.2
 
 
 class CollectSink(Sink):
-    """Runs with parallelism 1, alone in its task. ``token`` proves the client."""
+    """The sink of collected results, with parallelism 1 and alone in its task. ``token``: authenticates the client."""
 
     listens = True
 

@@ -1,4 +1,4 @@
-"""Files as sources and sinks: paths, formats, encoders, buckets and pending part files."""
+"""File sources and sinks: paths, formats, encoders, buckets and pending part files."""
 
 from __future__ import annotations
 

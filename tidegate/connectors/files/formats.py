@@ -1,5 +1,5 @@
-"""How the bytes of a file become Arrow batches, block by block. Reading is a pure function of the file and a position,
-so that a replay gives the same batches.
+"""Reads the bytes of a file as Arrow batches, block by block. Reading is a pure function of the file and a position, so that a replay gives the same
+batches.
 
 Line formats (text, JSON lines) are cut into byte ranges and read in blocks of about 1 MiB that end at a line end;
 a block is named by the offset of its first byte. A range owns the lines that begin inside it. Parquet is cut by row
@@ -73,7 +73,7 @@ class FileFormat(ABC):
 
 @dataclass(frozen=True)
 class LineFormat(FileFormat):
-    """Base of the formats with one record a line."""
+    """A format with one record a line: the base of such formats."""
 
     schema: pa.Schema
     header_lines: int = 0

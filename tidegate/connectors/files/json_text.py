@@ -26,9 +26,9 @@ from tidegate.model.values import FieldValue, Record
 
 BOM = b"\xef\xbb\xbf"
 MAX_DEPTH = 500
-"""Half of what Python's stack allows, which its reader of JSON takes one frame of for each level; Jackson has 1000."""
+"""The most levels of nested JSON. Half of what Python's stack allows, since its JSON reader needs one frame for each level; Jackson's limit is 1000."""
 MAX_INFERRED_DEPTH = 100
-"""Arrow's form of schemas for the wire, FlatBuffers, refuses types that are some more deep."""
+"""The most levels of a nested type that is inferred: FlatBuffers, Arrow's form of schemas for the wire, refuses types that are slightly deeper."""
 TOO_DEEP = f"the value is nested more than {MAX_DEPTH} deep"
 _MOST_FLOAT_DIGITS = 308
 """Every whole number with so many digits is less than the largest float."""

@@ -28,7 +28,7 @@ _Reader = Callable[[FieldValue], FieldValue]
 
 
 class Number(str):
-    """A number of JSON as it stands in the text."""
+    """A JSON number as its text."""
 
     __slots__ = ()
 

@@ -42,7 +42,7 @@ _PACKAGES = {"snappy": "cramjam", "zstandard": "backports.zstd", "lz4": "lz4"}
 
 @dataclass(frozen=True)
 class AvroSchema:
-    """A schema as JSON text. Raises ``InvalidJob`` when it is none."""
+    """A parsed Avro schema with its JSON text. Raises ``InvalidJob`` for an invalid one."""
 
     text: str
 

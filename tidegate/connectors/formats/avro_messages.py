@@ -454,8 +454,8 @@ def _uuid_bytes(text: str) -> bytes:
 
 
 def rows_as_dicts(data: pa.RecordBatch) -> Iterator[Record]:
-    """Rows as ``fastavro`` writes them. Decimals come without the zeros that our own scale adds: the schema's may be smaller.
-    Times without a zone are of UTC: ``fastavro`` would take them for times of the process's own zone."""
+    """Converts rows to the form that ``fastavro`` writes. Decimals lose the zeros that tidegate's scale adds, since the schema's scale may be smaller.
+    Times without a zone become UTC: ``fastavro`` would take them for times of the process's zone."""
     return map(_short, data.to_pylist(maps_as_pydicts="lossy"))
 
 

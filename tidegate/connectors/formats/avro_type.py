@@ -15,7 +15,7 @@ from tidegate.model.errors import InvalidJob
 from tidegate.model.values import Json
 
 AvroType: TypeAlias = Json
-"""A type's name, a list of schemas for a union, or an object with ``type``: ``fastavro`` gives it when it has checked it."""
+"""An Avro type as ``fastavro`` parses it: a name, a list of schemas for a union, or an object with ``type``."""
 
 MISSING = "needs packages that are not here: pip install 'tidegate[avro]'"
 _BASES: dict[str, tuple[str, ...]] = {

@@ -40,7 +40,7 @@ from tidegate.records.record_codec import encode as encode_records
 
 _USUAL_QUOTE = '"'
 _BY_CELL = (pa.types.is_nested, pa.types.is_binary, pa.types.is_time, pa.types.is_decimal256)
-"""Types that Arrow does not read as Flink does."""
+"""Tests for types that Arrow reads differently than Flink, so that they are read cell by cell."""
 
 
 @dataclass(frozen=True)

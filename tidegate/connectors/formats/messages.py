@@ -278,8 +278,8 @@ class FunctionSerializationSchema(SerializationSchema):
 
 
 def deserializer_of(schema: UserObject, type_info: TypeInformation | None = None) -> DeserializationSchema:
-    """Returns the deserialization schema for a program's object: ours, PyFlink's ``SimpleStringSchema``, or a function of bytes with its type. Raises
-    ``InvalidJob``."""
+    """Returns the deserialization schema for a program's object: tidegate's own, PyFlink's ``SimpleStringSchema``, or a function of bytes with its
+    type. Raises ``InvalidJob``."""
     if isinstance(schema, DeserializationSchema):
         return schema
     if isinstance(schema, SimpleStringSchema):

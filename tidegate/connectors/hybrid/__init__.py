@@ -1,4 +1,4 @@
-"""Several sources one after the other as one: files, then a topic from where they end."""
+"""Hybrid sources: several sources one after the other as one, such as files and then a topic from their end."""
 
 from __future__ import annotations
 

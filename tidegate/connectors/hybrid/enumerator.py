@@ -1,4 +1,4 @@
-"""Which part of a hybrid source is read, and who reads what of it.
+"""The enumerator of a hybrid source: selects the part that is read, and assigns its splits to readers.
 
     listed ─▶ Switch to each reader ─▶ splits: to a reader that asks, or all at once ─▶ PartRead of every reader ─▶ the next part is listed ─▶ ...
 
@@ -19,13 +19,16 @@ from tidegate.model.errors import InternalError
 from tidegate.model.values import UserObject
 
 TOGETHER_BYTES = 4 << 20
-"""As the coordinator of files does: some tens of milliseconds of reading, against the few that a question takes."""
+"""The most bytes of small splits that are assigned together, as by the coordinator of files: they take some tens of milliseconds to read, a request
+takes a few."""
 ROUNDS_LEFT = 2
-"""A reader gets at most its share of half of what is left, so that none holds much when the others come to their ends."""
+"""The divisor of the remaining splits in one assignment: a reader gets at most its share of half of them, so that no reader holds many when the others
+are finished."""
 
 
 class HybridEnumerator(SplitEnumerator[HybridSplit, HybridCheckpoint]):
-    """``deals_in_advance``: readers get all of their splits of a part when it begins, because they make watermarks (docs/adr/0105)."""
+    """Assigns the splits of a hybrid source, part by part. ``deals_in_advance``: whether readers get all of their splits of a part at its start,
+    because they generate watermarks (docs/adr/0105)."""
 
     def __init__(
         self,
@@ -81,7 +84,7 @@ class HybridEnumerator(SplitEnumerator[HybridSplit, HybridCheckpoint]):
 
     @property
     def _is_asked(self) -> bool:
-        """The readers of a source that finds new splits look for them themselves here, each for its own."""
+        """Whether readers request splits. Readers of a source that discovers splits discover those of their own instead."""
         return self._source.takes_splits and self._source.discovery_ms is None and not self._deals_in_advance
 
     def _switch(self) -> None:
@@ -121,7 +124,7 @@ class HybridEnumerator(SplitEnumerator[HybridSplit, HybridCheckpoint]):
         return split.place % readers if owner is None else owner
 
     def _taken(self, waiting: deque[HybridSplit]) -> list[HybridSplit]:
-        """Small splits several at a time."""
+        """Takes the next splits of one reader: several small ones at a time."""
         size_of: Callable[[base.Split], int] = self._source.size_of
         most = max(1, len(waiting) // (ROUNDS_LEFT * self._context.current_parallelism()))
         taken = [waiting.popleft()]

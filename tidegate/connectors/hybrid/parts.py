@@ -1,4 +1,4 @@
-"""What the enumerator and the readers of a hybrid source speak of: its parts, their splits, and which part is read."""
+"""The values that the enumerator and the readers of a hybrid source exchange: its parts, their splits, and the current part."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidegate.model.errors import InvalidJob
 
 @dataclass(frozen=True)
 class SourceSwitchContext:
-    """What a function that makes the next source may know (Flink: ``SourceSwitchContext``)."""
+    """The context of a function that creates the next source (Flink: ``SourceSwitchContext``)."""
 
     previous_source: base.Source
 
@@ -26,13 +26,14 @@ SourceFactory = Callable[[SourceSwitchContext], base.Source]
 
 @dataclass(frozen=True)
 class HybridPart:
-    """A source, or what makes it when the one before it has ended."""
+    """One part of a hybrid source: a source, or the function that creates it when the previous one has ended."""
 
     source: base.Source | SourceFactory
     bounded: bool
 
     def made(self, previous: base.Source | None) -> base.Source:
-        """Returns the source. Raises ``InvalidJob`` when the function makes none, or one that does not end where it should."""
+        """Returns the source, created by the function if there is one. Raises ``InvalidJob`` when that returns no source, or one that is not bounded
+        where it must be."""
         if isinstance(self.source, base.Source):
             return self.source
         assert previous is not None, "the first part is a source"
@@ -50,7 +51,7 @@ class HybridPart:
 
 @dataclass(frozen=True)
 class HybridSplit(SourceSplit):
-    """``place``: among all splits of the part in the order of their ids. ``made``: the source, where a function made it."""
+    """A split of a part. ``place``: its position among all splits of the part, ordered by id. ``made``: the source, where a function created it."""
 
     part: int
     place: int
@@ -63,7 +64,7 @@ class HybridSplit(SourceSplit):
 
 @dataclass(frozen=True)
 class HybridCheckpoint:
-    """Which part is read, its source, and its splits that no reader had; ``None``: they are not listed yet."""
+    """The state of the enumerator: the current part, its source, and its unassigned splits; ``None``: they are not listed yet."""
 
     part: int
     source: base.Source
@@ -72,7 +73,7 @@ class HybridCheckpoint:
 
 @dataclass(frozen=True)
 class Switch:
-    """A reader is to read this part from now on. ``is_asked``: it gets splits by asking, and otherwise has all of them."""
+    """Event: a reader switches to this part. ``is_asked``: whether it requests its splits, instead of having all of them."""
 
     part: int
     source: base.Source
@@ -82,6 +83,6 @@ class Switch:
 
 @dataclass(frozen=True)
 class PartRead:
-    """A reader has read and emitted all that it had of this part."""
+    """Event: a reader has read and emitted all of its splits of this part."""
 
     part: int

@@ -1,4 +1,4 @@
-"""Reads the part of a hybrid source that its enumerator names, with the reader of that part's own source.
+"""The reader of a hybrid source: reads the current part with the reader of that part's own source.
 
     Switch ─▶ the part's reader opens with the splits that it has ─▶ ... ─▶ everything emitted ─▶ PartRead ─▶ (the next) Switch
 
@@ -25,14 +25,14 @@ SPLITS: PickleSerializer[SourceSplit] = PickleSerializer()
 
 
 def hybrid_split(split: base.Split) -> HybridSplit:
-    """Returns what the enumerator assigned."""
+    """Returns the hybrid split that the enumerator assigned."""
     found = decoded_split(SPLITS, EncodedSplit(split.split_id, split.payload))
     assert isinstance(found, HybridSplit)
     return found
 
 
 class HybridReader(base.SourceReader):
-    """Has no part until its enumerator names one."""
+    """Reads the parts of a hybrid source one after the other; has no part until its enumerator assigns one."""
 
     def __init__(self, context: base.ReaderContext) -> None:
         self._context = context
@@ -135,7 +135,7 @@ class HybridReader(base.SourceReader):
             self._reader.close()
 
     def _leave(self) -> None:
-        """The part that was open has ended, with all of its splits."""
+        """Closes the reader of the current part, whose splits have all ended."""
         if self._reader is not None:
             self._retired |= self._marked(state.split.split_id for state in self._reader.snapshot_state())
             self._reader.close()
@@ -153,7 +153,7 @@ class HybridReader(base.SourceReader):
 
 
 class _Times:
-    """Splits of two parts may have one id."""
+    """Forwards event times of splits with the part in their ids, since splits of two parts may have the same id."""
 
     def __init__(self, times: base.SplitTimes, part: int) -> None:
         self._times = times

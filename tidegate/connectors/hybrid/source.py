@@ -1,4 +1,4 @@
-"""``HybridSource``, by the names of PyFlink's: bounded sources one after the other, then one more that may never end.
+"""``HybridSource`` under Flink's name: reads bounded sources one after the other, then one more that may be unbounded.
 
     HybridSource.builder(FileSource.for_text("archive")).add_source(kafka_source).build()
 
@@ -19,7 +19,7 @@ from tidegate.model.errors import InvalidJob
 
 
 class HybridSource(Source[HybridSplit, HybridCheckpoint]):
-    """Made by ``HybridSource.builder(first_source)``. ``deals_in_advance``: its readers make watermarks."""
+    """A source of several parts, created by ``HybridSource.builder(first_source)``. ``deals_in_advance``: whether its readers generate watermarks."""
 
     def __init__(
         self, parts: tuple[HybridPart, ...], produced_type: TypeInformation, *, deals_in_advance: bool = False
@@ -30,18 +30,18 @@ class HybridSource(Source[HybridSplit, HybridCheckpoint]):
 
     @staticmethod
     def builder(first_source: base.Source) -> HybridSourceBuilder:
-        """Starts a source with the one that is read first, which must end."""
+        """Creates a builder with the first source, which must be bounded."""
         return HybridSourceBuilder(first_source)
 
     def dealing_in_advance(self) -> HybridSource:
-        """Returns the source for readers that make watermarks: they know all of their splits of a part when it begins."""
+        """Returns the source for readers that generate watermarks: they know all of their splits of a part at its start."""
         return HybridSource(self.parts, self._produced_type, deals_in_advance=True)
 
     def get_boundedness(self) -> Boundedness:
         return Boundedness.BOUNDED if self.parts[-1].bounded else Boundedness.CONTINUOUS_UNBOUNDED
 
     def create_reader(self, reader_context: SourceReaderContext) -> SourceReader[HybridSplit]:
-        """Refused: its readers are those of its parts, which ``from_source`` makes."""
+        """Raises ``InvalidJob``: only ``from_source`` creates the readers, which are those of the parts."""
         raise InvalidJob("a hybrid source is read by env.from_source(...) alone")
 
     def create_enumerator(self, enum_context: SplitEnumeratorContext[HybridSplit]) -> HybridEnumerator:
@@ -57,7 +57,7 @@ class HybridSource(Source[HybridSplit, HybridCheckpoint]):
 
 
 class HybridSourceBuilder:
-    """Raises ``InvalidJob`` for parts that cannot follow each other."""
+    """Builds a hybrid source. Raises ``InvalidJob`` for parts that cannot follow each other."""
 
     def __init__(self, first_source: base.Source) -> None:
         self._parts: list[HybridPart] = []
@@ -69,8 +69,9 @@ class HybridSourceBuilder:
         self.add_source(first_source)
 
     def add_source(self, source: base.Source | SourceFactory, bounded: bool = False) -> HybridSourceBuilder:
-        """Reads a source when the one before it has ended; all but the last must end. Ours: a function of a ``SourceSwitchContext``
-        makes the source then, so that it can begin where the one before has ended; say ``bounded=True`` if another one follows."""
+        """Adds a source that is read when the previous one has ended; all but the last must be bounded. Beyond Flink, ``source`` may be a function of a
+        ``SourceSwitchContext`` that creates the source at that time, so that it can begin where the previous one ended; set ``bounded=True`` if
+        another one follows."""
         if isinstance(source, base.Source):
             self._add(source)
         elif callable(source):
@@ -84,7 +85,7 @@ class HybridSourceBuilder:
         return self
 
     def build(self) -> HybridSource:
-        """Returns the source."""
+        """Returns the hybrid source."""
         assert self._type is not None, "the first part is a source"
         return HybridSource(tuple(self._parts), self._type)
 
@@ -124,7 +125,7 @@ class HybridReaders(base.Source):
         return HybridReader(context)
 
     def owner_of(self, split: base.Split, parallelism: int) -> int | None:
-        """Returns what the source of the split's part says."""
+        """Returns the owner of a split according to the source of its part."""
         found = hybrid_split(split)
         source = found.made or self.source.parts[found.part].made(None)
         return source.owner_of(found.split, parallelism)

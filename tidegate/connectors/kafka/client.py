@@ -1,4 +1,4 @@
-"""The Kafka client: how it is made, and what its errors mean to a job.
+"""Creates Kafka clients of ``confluent-kafka``, and converts their errors to tidegate's.
 
 The library is imported when the first client is made, so that a program without Kafka needs no ``confluent-kafka``.
 """
@@ -21,36 +21,36 @@ from tidegate.model.masking import SECRETS
 T = TypeVar("T")
 
 METADATA_TIMEOUT_S = 15.0
-"""Chosen, not measured: several attempts to connect, each with its back-off."""
+"""The timeout of a request for metadata, in seconds. Chosen, not measured: several attempts to connect, each with its back-off."""
 ASK_AGAIN_S = 0.1
-"""Kafka's default of ``retry.backoff.ms``."""
+"""The delay before a request is repeated, in seconds: Kafka's default of ``retry.backoff.ms``."""
 CONTACT_TIMEOUT_S = 5.0
-"""For the first answer when a job is submitted."""
+"""The timeout of the first request at submission, in seconds."""
 
 _LOG = logging.getLogger(__name__)
 _CLIENTS_OWN_LOG = logging.getLogger(f"{__name__}.librdkafka")
 _CLIENTS_OWN_LOG.setLevel(logging.CRITICAL)
-"""It tells every failed connection at once, many times a second; ``_on_error`` tells it once."""
+"""librdkafka's own log is off: it reports every failed connection many times a second; ``_on_error`` logs it once."""
 
 _turned_away: dict[str, str] = {}
-"""By servers: why a client was not let in."""
+"""Why clients failed to authenticate, by servers."""
 _plain: set[str] = set()
 """Servers to which the connections of this process are not encrypted."""
 PROBE_S = 2.0
-"""Chosen, not measured: a broker that is there answers a handshake at once."""
+"""The timeout of a probing TLS handshake, in seconds. Chosen, not measured: a live broker answers a handshake at once."""
 
 SERVERS_KEY = "bootstrap.servers"
 TRANSACTION_TIMEOUT_KEY = "transaction.timeout.ms"
 MAX_TRANSACTION_TIMEOUT_KEY = "transaction.max.timeout.ms"
 TRANSACTION_TIMEOUT_MS = 60_000
-"""Kafka's default of ``transaction.timeout.ms``."""
+"""The default timeout of transactions in ms: Kafka's default of ``transaction.timeout.ms``."""
 _OVERRIDDEN = ("key.deserializer", "value.deserializer", "key.serializer", "value.serializer", "auto.offset.reset")
-"""The connector sets them, whatever a user gave (Flink: ``KafkaSourceBuilder.parseAndSetRequiredProperties``)."""
+"""Properties that the connector always sets, overriding those of the program (Flink: ``KafkaSourceBuilder.parseAndSetRequiredProperties``)."""
 _OF_CONSUMERS = ("group.id", "enable.auto.commit", "auto.commit.interval.ms", "isolation.level", "fetch.min.bytes")
 
 
 def library() -> Any:
-    """``confluent_kafka``. Raises ``InvalidJob`` when it is not installed."""
+    """Returns the module ``confluent_kafka``. Raises ``InvalidJob`` when it is not installed."""
     try:
         import confluent_kafka
     except ImportError as error:
@@ -59,7 +59,7 @@ def library() -> Any:
 
 
 def source_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """What a user gave, without what the source sets itself. Raises ``InvalidJob`` for what contradicts its work."""
+    """Returns the program's properties without those that the source sets itself. Raises ``InvalidJob`` for properties that contradict its function."""
     if str(properties.get("enable.auto.commit", "false")).lower() == "true":
         raise InvalidJob(
             "enable.auto.commit would commit offsets of records that no checkpoint holds yet: leave it out, they are committed "
@@ -69,14 +69,14 @@ def source_properties(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def sink_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Returns the properties of a producer; those that only consumers know are left out."""
+    """Returns the properties of a producer, without those for consumers only."""
     if "transactional.id" in properties:
         raise InvalidJob("the sink makes transactional.id itself: use set_transactional_id_prefix()")
     return _without(properties, (*_OVERRIDDEN, *_OF_CONSUMERS), "sink")
 
 
 def servers_of(properties: Mapping[str, str], what: str) -> str:
-    """Raises ``InvalidJob`` without any."""
+    """Returns the bootstrap servers of the properties. Raises ``InvalidJob`` without any."""
     if not (found := properties.get(SERVERS_KEY, "")):
         raise InvalidJob(f"{what} needs {SERVERS_KEY}: set_bootstrap_servers(), or the property of that name")
     return found
@@ -111,12 +111,12 @@ def admin(servers: str, properties: Mapping[str, str]) -> Any:
 
 
 def _dotted(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Keyword arguments as properties; callbacks keep their names."""
+    """Converts keyword arguments to properties with dots in their names; callbacks keep their names."""
     return {name if callable(value) else name.replace("_", "."): value for name, value in settings.items()}
 
 
 def note_protocol(servers: str, properties: Mapping[str, Any]) -> None:
-    """What is configured for connections to these servers; ``typed_error`` looks whether it is why they fail."""
+    """Records whether connections to these servers are encrypted, so that ``typed_error`` can name that as the cause of a failure."""
     if "SSL" in str(properties.get("security.protocol", "")).upper().removeprefix("SASL_"):
         _plain.discard(servers)
     else:
@@ -165,8 +165,8 @@ def _on_error(servers: str, error: Any) -> None:
 
 @contextlib.contextmanager
 def kafka_errors(doing: str, servers: str, client: Any = None) -> Iterator[None]:
-    """Turns what the client raises into one typed error that says what was being done, and to whom. ``client``: where given, it is
-    asked for more about it, which it tells when it is polled; but a consumer that reads would give a record, which would be lost."""
+    """Converts errors of the client to one typed error that names the action and the servers. ``client``: is polled for details of an error, unless it
+    is a consumer with assigned partitions, of which a poll could lose a record."""
     kafka = library()
     try:
         yield
@@ -187,8 +187,8 @@ def answer(
     clock: Callable[[], float] = time.monotonic,
     wait: Callable[[float], None] = time.sleep,
 ) -> T:
-    """What a broker answers. One that just came up or hands its partitions over says "not me" at first, so it is asked
-    again for as long as an answer may take (as Kafka's own Java client; librdkafka returns these errors to the caller)."""
+    """Requests an answer of a broker. A broker that has just started or hands over its partitions first answers that it is not responsible, so the
+    request is repeated until its timeout (as in Kafka's own Java client; librdkafka returns these errors to the caller)."""
     kafka = library()
     codes = kafka.KafkaError
     soon = (
@@ -211,7 +211,7 @@ def answer(
 
 
 def typed_error(error: Any, doing: str, servers: str) -> ExternalError | InvalidJob:
-    """``error`` is a ``KafkaError``."""
+    """Converts a ``KafkaError`` to an error that names the action and the servers."""
     codes = library().KafkaError
     text = f"cannot {doing} (Kafka at {servers}): {error.str()}"
     is_away = error.code() in (codes._TRANSPORT, codes._ALL_BROKERS_DOWN, codes._TIMED_OUT)
@@ -262,7 +262,7 @@ def partitions_of(client: Any, topic: str, servers: str) -> list[int]:
 
 
 def topics_matching(client: Any, pattern: str, servers: str) -> list[str]:
-    """Names of topics that the whole regular expression matches; Kafka's own are left out."""
+    """Returns the topics whose whole name matches the regular expression, without Kafka's internal ones."""
     import re
 
     with kafka_errors("list the topics", servers):
@@ -272,8 +272,8 @@ def topics_matching(client: Any, pattern: str, servers: str) -> list[str]:
 
 
 def check_transaction_timeout(client: Any, servers: str, properties: Mapping[str, str]) -> None:
-    """Raises ``InvalidJob`` when the broker allows no transactions as long as the sink's. A broker that does not let its settings be
-    read is asked when the job starts. ``client``: of ``admin``."""
+    """Checks that the broker allows transactions as long as the sink's. Raises ``InvalidJob``. A broker that does not show its settings is checked when
+    the job starts. ``client``: of ``admin``."""
     kafka = library()
     resource: Any = importlib.import_module("confluent_kafka.admin").ConfigResource  # which its types do not export
     given = str(properties.get(TRANSACTION_TIMEOUT_KEY, TRANSACTION_TIMEOUT_MS))

@@ -32,7 +32,7 @@ PARTITIONS = 8
 RETENTION_MS = 7 * 24 * 3600 * 1000
 """How long markers are kept, in ms: Kafka's default retention of a week; an older epoch is refused at recovery."""
 CLOCK_SKEW_MS = 3_600_000
-"""The tolerated difference between a broker's clock and ours, in ms."""
+"""The tolerated difference between the clocks of a broker and of this process, in ms."""
 ABORTED = "aborted"
 """The value of a marker whose epoch was aborted by hand (``tidegate txn abort``): it counts as done, without its records."""
 _NOTE_LIMIT_S = 30.0

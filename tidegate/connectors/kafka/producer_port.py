@@ -20,7 +20,7 @@ ABORT_TIMEOUT_S = 5.0
 """The limit for an abort, in seconds. Chosen, not measured: one that takes longer is left to the next producer of the id."""
 
 Refusal = tuple[Any, str]
-"""The error of a message that the broker did not take, and its topic."""
+"""The error of a message that the broker refused, and its topic."""
 
 
 @dataclass(slots=True)

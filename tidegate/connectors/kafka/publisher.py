@@ -97,7 +97,6 @@ class _Name(NamedTuple):
     subtask: int
 
     def __str__(self) -> str:
-        """Returns the transactional id."""
         return f"{self.prefix}-{self.branch}-{self.subtask}"
 
 
@@ -211,7 +210,7 @@ class EpochPublisher(Committer):
             raise
 
     def _check_for_good(self, epochs: Sequence[Epoch], why: Any) -> None:
-        """Raises ``UserError`` if the topics would refuse the records again, so that they are not sent for ever."""
+        """Checks that the topics would accept the records when they are sent again, so that a refusal is not retried without end. Raises ``UserError``."""
         codes = library().KafkaError
         of_records = (codes.MSG_SIZE_TOO_LARGE, codes.UNKNOWN_TOPIC_OR_PART, codes._UNKNOWN_TOPIC, codes.INVALID_RECORD)
         if why.code() not in of_records:

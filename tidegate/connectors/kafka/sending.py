@@ -32,7 +32,7 @@ OnDelivery = Callable[[Any, Any], None]
 
 
 def make_producer(servers: str, properties: Mapping[str, str], **settings: Any) -> Any:
-    """Creates an idempotent producer with our defaults below the job's properties."""
+    """Creates an idempotent producer with tidegate's defaults, which the job's properties override."""
     defaults = {
         "linger.ms": "5",
         "batch.size": str(DEFAULT_BATCH_BYTES),

@@ -74,7 +74,7 @@ class Gid:
 
     @staticmethod
     def parse(text: str) -> Gid | None:
-        """Parses a gid; ``None``: it is not one of ours."""
+        """Parses a gid; ``None`` for a gid of another program."""
         parts = text.removeprefix(PREFIX).split("_")
         if not text.startswith(PREFIX) or len(parts) != 4 or not (parts[1].isdigit() and parts[2].isdigit()):
             return None

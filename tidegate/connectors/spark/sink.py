@@ -103,8 +103,8 @@ def _writes_at_end(context: SinkContext) -> bool:
 
 
 class _Waiting:
-    """Epochs that are prepared and not yet written; thread-safe. ``writes_at_end``: nothing is written before the end, so waiting for space would block
-    for ever."""
+    """Epochs that are prepared and not yet written; thread-safe. ``writes_at_end``: nothing is written before the end, so waiting for space would never
+    end."""
 
     def __init__(self, wakeup: Callable[[], None] | None = None, *, writes_at_end: bool = False) -> None:
         self.writes_at_end = writes_at_end
@@ -162,7 +162,6 @@ class _Rows:
         return self._content.getvalue()
 
     def close(self) -> None:
-        """Ends the stream."""
         self._stream.close()
 
 

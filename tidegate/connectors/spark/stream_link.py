@@ -108,7 +108,7 @@ class WriteFrame(msgspec.Struct, tag=True, frozen=True):
 
 
 class RequestDone(msgspec.Struct, tag=True, frozen=True):
-    """Driver to subtask: the request was carried out."""
+    """Driver to subtask: the request was executed."""
 
 
 class RequestFailed(msgspec.Struct, tag=True, frozen=True):

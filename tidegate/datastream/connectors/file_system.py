@@ -1,4 +1,4 @@
-"""Files under PyFlink's names (``pyflink.datastream.connectors.file_system``), as builders over ours.
+"""File sources and sinks under PyFlink's names (``pyflink.datastream.connectors.file_system``), as builders of tidegate's connectors.
 
     FileSource.for_record_stream_format(StreamFormat.text_line_format(), path).process_static_file_set().build()
     FileSink.for_row_format(path, Encoder.simple_string_encoder()).with_rolling_policy(...).build()

@@ -1,4 +1,4 @@
-"""JSON under PyFlink's names (``pyflink.datastream.formats.json``), as builders over ours.
+"""JSON schemas under PyFlink's names (``pyflink.datastream.formats.json``), as builders of tidegate's formats.
 
 JsonRowDeserializationSchema.builder().type_info(Types.ROW_NAMED(["id"], [Types.LONG()])).build()
 """

@@ -1,4 +1,4 @@
-"""Windows by the module that pickled state of earlier versions finds them in (``tests/compat``)."""
+"""Windows, at the module path in the pickled state of earlier versions (``tests/compat``)."""
 
 from tidegate.functions.windows.windows import CountWindow, GlobalWindow, TimeWindow, Window
 

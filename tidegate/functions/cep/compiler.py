@@ -120,7 +120,7 @@ class _Compiler:
             )
 
     def _check_ends(self) -> None:
-        """Refuses proceeding edges in a circle, as a group has that repeats without end although it may take no event: Flink loops for ever."""
+        """Refuses cyclic proceeding edges, which a group has that repeats without limit although it may take no event: Flink loops endlessly there."""
         done: set[str] = set()
         for state in self._states.values():
             path: list[tuple[State, list[State]]] = [(state, _proceeding(state))]

@@ -1,5 +1,5 @@
-"""Evictors take records out of a window when it fires, before the function sees it or after
-(Flink's Java API: ``org.apache.flink.streaming.api.windowing.evictors``; PyFlink has none).
+"""Evictors, which remove records from a window when it fires, before or after its function (Flink's Java API:
+``org.apache.flink.streaming.api.windowing.evictors``; PyFlink has none).
 
     window fires ─▶ evict_before ─▶ function sees what is left ─▶ evict_after ─▶ what is left stays in the window
 

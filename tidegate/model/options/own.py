@@ -57,7 +57,7 @@ class SparkOptions:
 
 
 class ReplayOptions:
-    """What is kept of a failure, for `tidegate replay`."""
+    """Options of recordings for `tidegate replay`: the data that is kept of a failure."""
 
     ENABLED = option(
         "tidegate.replay.enabled",

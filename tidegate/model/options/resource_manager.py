@@ -17,7 +17,7 @@ class ResourceManagerDriver(Enum):
 
 
 class ResourceManagerOptions:
-    """Options of TaskManagers that are started when jobs need slots. The keys are Flink's; ``tidegate.*`` are ours."""
+    """Options of TaskManagers that are started when jobs need slots. The keys are Flink's; those with ``tidegate.`` are tidegate's own."""
 
     DRIVER = option(
         "tidegate.resourcemanager.driver",

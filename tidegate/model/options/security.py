@@ -7,8 +7,8 @@ from tidegate.model.options.option import BOOL, LIST, STRING, option, optional
 
 
 class SecurityOptions:
-    """Keystores and truststores are PKCS12, as `keytool` makes them, or PEM: a file says itself which it is. TLS is 1.2 or 1.3. What
-    `security.ssl.internal.*` and `security.ssl.rest.*` do not set is taken from `security.ssl.*`, as in Flink."""
+    """Options of TLS and users. Keystores and truststores are PKCS12, as written by `keytool`, or PEM: the format is detected. TLS is 1.2 or 1.3. Unset
+    options of `security.ssl.internal.*` and `security.ssl.rest.*` have the values of `security.ssl.*`, as in Flink."""
 
     INTERNAL_ENABLED = option(
         "security.ssl.internal.enabled",

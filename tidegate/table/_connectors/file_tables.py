@@ -85,7 +85,6 @@ class TableFileSource(FileSource):
 
 
 def _matches(pattern: str, place: str) -> bool:
-    """Returns whether a pattern matches a whole path."""
     compiled = expression(pattern)
     return compiled is not None and compiled.fullmatch(place) is not None
 

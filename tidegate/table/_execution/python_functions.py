@@ -43,7 +43,6 @@ class PythonFunctions(Function):
         self.wrappers = dict(wrappers)
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Opens the functions."""
         context = FunctionContext(runtime_context)
         for wrapper in self.wrappers.values():
             if isinstance(wrapper.func, UserDefinedFunction):
@@ -51,7 +50,6 @@ class PythonFunctions(Function):
                     wrapper.func.open(context)
 
     def close(self) -> None:
-        """Closes the functions."""
         for wrapper in self.wrappers.values():
             if isinstance(wrapper.func, UserDefinedFunction):
                 with _Named(wrapper, "close"):

@@ -118,11 +118,9 @@ class PythonCalc(Function):
         return {**self.__dict__, "_compiled": None}
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Opens the functions."""
         self._functions.open(runtime_context)
 
     def close(self) -> None:
-        """Closes the functions."""
         self._functions.close()
 
     def compile(self) -> tuple[CompiledProjection, CompiledFilter | None]:
@@ -172,11 +170,9 @@ class PythonCorrelate(Function):
         return {**self.__dict__, "_arguments": None}
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Opens the function."""
         self._functions.open(runtime_context)
 
     def close(self) -> None:
-        """Closes the function."""
         self._functions.close()
 
     def compile(self) -> CompiledProjection:

@@ -198,7 +198,7 @@ def as_two_aggregates(local: Node, between: Node, last: Node) -> tuple[Node, Nod
 
 
 def as_joins(node: Node, row_types: Sequence[LogicalType]) -> list[plan_nodes.Join1]:
-    """The joins of two inputs that do what one of several does: each of the rows so far with the next input."""
+    """Returns the joins of two inputs that are equivalent to a join of several: each joins the rows so far with the next input."""
     assert isinstance(node, plan_nodes.MultiJoin1)
     starts = [sum(len(type.fields) for type in row_types[:index]) for index in range(len(row_types) + 1)]
     made: list[plan_nodes.Join1] = []

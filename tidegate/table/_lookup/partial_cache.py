@@ -145,7 +145,6 @@ class CachedTable:
         return in_order(np.concatenate([found.keys, unknown[fresh.keys]]), both)
 
     def close(self) -> None:
-        """Closes the table."""
         self._table.close()
 
 

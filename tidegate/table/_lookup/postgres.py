@@ -83,7 +83,6 @@ class _Asked:
         return arrow_schema(self._row_type)
 
     def close(self) -> None:
-        """Closes the connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -115,7 +114,7 @@ class _Asked:
 
 
 class PostgresRows(_Asked):
-    """A table in PostgreSQL that is read as a whole."""
+    """Reads a whole table of PostgreSQL."""
 
     def read(self) -> pa.RecordBatch:
         """Reads all rows, over a connection of its own."""

@@ -41,7 +41,6 @@ class RetriedTable:
         return self._table.schema
 
     def open(self, context: RuntimeContext) -> None:
-        """Opens the table."""
         self._table.open(context)
 
     def look_up(self, keys: pa.RecordBatch) -> FoundRows:
@@ -59,7 +58,6 @@ class RetriedTable:
         return found
 
     def close(self) -> None:
-        """Closes the table."""
         self._table.close()
 
 

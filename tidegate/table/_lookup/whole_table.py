@@ -77,7 +77,6 @@ class WholeTable:
         return self._table.schema
 
     def open(self, context: RuntimeContext) -> None:
-        """Reads the table."""
         self._held = self._read()
         if self._reloads is not None:
             self._closed = threading.Event()

@@ -9,8 +9,8 @@ from tidegate.model.errors import ExternalError, InvalidJob
 
 
 class InvalidStatement(InvalidJob):
-    """A statement or a Table program that Flink's planner refuses. The message is Flink's, with line, column and text where Flink
-    names them; ``details`` is Java's stack trace."""
+    """The error of a statement or a Table program that Flink's planner refuses. The message is Flink's, with line, column and text where Flink names
+    them; ``details``: Java's stack trace."""
 
 
 class PlannerUnavailable(ExternalError):

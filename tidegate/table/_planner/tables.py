@@ -48,7 +48,7 @@ class Functions(Protocol):
         """Returns the names of all functions."""
 
     def definition(self, name: str, planner: Planner) -> Any:
-        """Returns Flink's definition of a function; ``None``: there is none of this name."""
+        """Returns Flink's definition of a function; ``None`` when there is no function with this name."""
 
 
 class NoFunctions:

@@ -1,4 +1,4 @@
-"""The consumer by column: fetches of our own, over kafka-python's connections.
+"""The columnar consumer: sends fetch requests over kafka-python's connections.
 
     leader ◀── fetch ── positions                          one fetch is in the hands of each leader
       │                                                    the next one goes out before this answer is decoded:
@@ -99,7 +99,6 @@ class ColumnarConsumer(ConsumerPort):
         self._at.update(positions)
 
     def remove(self, places: Iterable[Place]) -> None:
-        """Stops reading partitions."""
         gone = list(places)
         if self._instead is not None:
             self._instead.remove(gone)

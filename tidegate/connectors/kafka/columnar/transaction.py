@@ -1,4 +1,4 @@
-"""The transactional producer by column: requests of our own, over kafka-python's connections.
+"""The columnar transactional producer: sends its requests over kafka-python's connections.
 
     init  ─▶ coordinator gives producer id and epoch
     send  ─▶ gathered until they are worth it ─▶ pieces of one partition each, as record batches ─▶ AddPartitionsToTxn for all that are
