@@ -38,7 +38,10 @@ def case_of(seed: int) -> Case:
     is_keyed = kind == "temporal join"
     if is_keyed:
         computed = []
-    tables = (table(r, "t", key, wide, computed), table(r, "u", key, wide, computed, is_keyed=is_keyed))
+    tables: tuple[Table, ...] = (
+        table(r, "t", key, wide, computed),
+        table(r, "u", key, wide, computed, is_keyed=is_keyed),
+    )
     if kind in _THREE:
         tables = (*tables, table(r, "v", key, wide, computed))
     is_streaming = kind in _STREAMING or (kind not in _BATCH and r.random() < 0.65)

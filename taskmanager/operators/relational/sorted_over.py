@@ -55,7 +55,7 @@ class SortedOver(RelationalOperator):
         if at is None:
             return KEEP
         gone = entries.pop(at)
-        self._revalue(entries, out, gone=(at if self._is_rows else end - 1, (DELETE, row + gone[1])))
+        self._revalue(entries, out, gone=(at, (DELETE, row + gone[1])))
         return entries or None
 
     def _key_of(self, entry: list[Any]) -> Any:
