@@ -1,6 +1,6 @@
 """Schedules of leaders, and of the whole protocol and whole jobs for as long as wanted; exits 1 at the first failure.
 
-python -m tests.sim.soak [--leaders 10000] [--minutes 10] [--runtime-minutes 5] [--first-seed N]
+python -m tests.sim.soak [--leaders 10000] [--minutes 10] [--runtime-minutes 5] [--replay-minutes 2] [--first-seed N]
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections import Counter
 from tests.invariants import checked
 from tests.sim.leadership.world import World
 from tests.sim.runtime import schedule as runtime_schedule
+from tests.sim.runtime.recorded_failures import fail_and_replay
 from tests.sim.schedule import Schedule
 from tests.sim.seeds import seed_of_commit
 
@@ -23,6 +24,7 @@ def main() -> int:
     parser.add_argument("--leaders", type=int, default=10_000, help="schedules of leaders alone")
     parser.add_argument("--minutes", type=float, default=10.0, help="of schedules of the whole protocol")
     parser.add_argument("--runtime-minutes", type=float, default=5.0, help="of schedules of whole jobs in the runtime")
+    parser.add_argument("--replay-minutes", type=float, default=2.0, help="of failures that are replayed")
     parser.add_argument("--first-seed", type=int, default=seed_of_commit())
     arguments = parser.parse_args()
     first = arguments.first_seed
@@ -30,6 +32,7 @@ def main() -> int:
         leaders(first, arguments.leaders)
         or protocol(first, arguments.minutes)
         or runtime(first, arguments.runtime_minutes)
+        or replays(first, arguments.replay_minutes)
     )
 
 
@@ -86,6 +89,21 @@ def runtime(first_seed: int, minutes: float) -> int:
             break
     count = seed - first_seed + 1
     print(f"{count} schedules of jobs, {executions} executions, {checkpoints} checkpoints: every result is exact")
+    return 0
+
+
+def replays(first_seed: int, minutes: float) -> int:
+    """Returns the exit code."""
+    ends_at, records = time.monotonic() + 60 * minutes, 0
+    for seed in itertools.count(first_seed):
+        try:
+            records += fail_and_replay(seed)[1].records
+        except AssertionError as error:
+            print(f"seed {seed} of failures: {error}", file=sys.stderr)
+            return 1
+        if time.monotonic() > ends_at:
+            break
+    print(f"{seed - first_seed + 1} failures came again, after {records} records")
     return 0
 
 

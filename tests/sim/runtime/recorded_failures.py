@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from random import Random
+
+import cloudpickle
 
 from tests.sim.runtime import replayed_job
 from tests.sim.runtime.job import Outside
@@ -14,6 +17,7 @@ from tidegate.model.checkpoint import Alignment
 from tidegate.model.deployment import TaskDeployment
 from tidegate.taskmanager.recording.failures import Failure, FailureKeeper, list_failures
 from tidegate.taskmanager.recording.recorder import Recorder
+from tidegate.taskmanager.replaying.replay import FailureReplay, ReplayOutcome
 
 _ALIGNMENTS = (
     ((Alignment.ALIGNED, None),),
@@ -93,3 +97,24 @@ class RecordedFailure:
         name = f"{deployment.attempt.vertex_id}-{deployment.attempt.subtask}-{deployment.attempt.attempt}"
         recorder = Recorder(self._directory / "recordings" / name, self._max_bytes)
         return FailureKeeper(recorder, deployment, program, {}, self._directory / "failures", 10, "3", "0", 1 << 20)
+
+
+def replayed(failure: Failure, directory: Path) -> ReplayOutcome:
+    """What comes of running it again. ``directory``: for temporary files."""
+    program = cloudpickle.loads((failure.folder / "program").read_bytes())
+    return FailureReplay(failure, program, directory).run()
+
+
+def fail_and_replay(seed: int, *, kind: str = "keyed") -> tuple[Failure, ReplayOutcome]:
+    """Raises ``AssertionError`` unless the failure of a seed comes again, at its record."""
+    with tempfile.TemporaryDirectory(prefix="tg-") as path:
+        world = RecordedFailure(seed, Path(path), kind=kind)
+        failure = world.run()
+        assert failure is not None, f"seed {seed}: {world.details}"
+        outcome = replayed(failure, Path(path) / "again")
+        where = f"seed {seed}: pytest tests/sim/runtime/test_runtime_replay.py --sim-seed {seed}"
+        assert outcome.differences == [], where
+        assert outcome.reproduced, where
+        if kind in ("keyed", "source"):
+            assert next(iter(outcome.value)) == world.poison, where
+        return failure, outcome

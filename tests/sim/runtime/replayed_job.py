@@ -29,7 +29,7 @@ from tidegate.datastream import (
     StreamExecutionEnvironment,
 )
 from tidegate.datastream._graph.job_graph_builder import BuiltJob
-from tidegate.datastream.window import TumblingEventTimeWindows
+from tidegate.datastream.window import TimeWindow, TumblingEventTimeWindows
 from tidegate.functions.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 
 KEYS, TOTAL = 5, 240
@@ -92,13 +92,15 @@ class FragileInSource(ProcessFunction):
         yield value
 
 
-class FragileWindow(ProcessWindowFunction):
+class FragileWindow(ProcessWindowFunction[Any, Any, Any, TimeWindow]):
     """Fails at the window that has the value ``poison``, with all that it has."""
 
     def __init__(self, poison: int) -> None:
         self._poison = poison
 
-    def process(self, key: Any, context: ProcessWindowFunction.Context, elements: Iterable[Any]) -> Iterable[Any]:
+    def process(
+        self, key: Any, context: ProcessWindowFunction.Context[TimeWindow], elements: Iterable[Any]
+    ) -> Iterable[Any]:
         found = [element[0] for element in elements]
         if self._poison in found:
             raise ValueError(f"{key}, {context.window()}, {context.current_watermark()}, {found}")

@@ -18,11 +18,12 @@ from tidegate.model.errors import CorruptData, InvalidJob, NotPermitted, NotSign
 from tidegate.model.program import VertexProgram
 from tidegate.operator_options import FunctionOptions
 from tidegate.security.signing import Signing
-from tidegate.taskmanager.recording.failures import Failure, list_failures, read_failure
+from tidegate.taskmanager.recording.failures import Failure, list_failures, read_deployment, read_failure
 from tidegate.taskmanager.replaying.observers import Both, BreakAt, UserPdb, WatchState
 from tidegate.taskmanager.replaying.opening import find_failure, open_program
 from tidegate.taskmanager.replaying.replay import FailureReplay, ReplayOutcome
 from tidegate.taskmanager.runtime.operator_factory import options_of
+from tidegate.wire.convert_deployment import deployment_to_bytes
 
 SEED = 16
 """One whose failure follows a checkpoint with files of state, and comes while another one is under way."""
@@ -191,6 +192,14 @@ def test_what_does_not_fail_is_named(failure: Failure) -> None:
     outcome = FailureReplay(failure, changed, failure.folder.parent).run()
     assert not outcome.reproduced
     assert outcome.differences == ["the replay came to the end of the recording and did not fail"]
+
+
+def test_state_of_a_checkpoint_is_replayed_on_disk_too(failure: Failure) -> None:
+    deployment = read_deployment(failure)
+    on_disk = replace(deployment, configuration={**deployment.configuration, "state.backend.type": "rocksdb"})
+    (failure.folder / "deployment").write_bytes(deployment_to_bytes(on_disk))
+    outcome = run(failure)
+    assert (outcome.reproduced, outcome.differences) == (True, [])
 
 
 def test_operators_that_cannot_be_replayed_are_refused_by_name(failure: Failure) -> None:
