@@ -1,4 +1,4 @@
-"""``tidegate.testing.replay``: a kept failure as a test."""
+"""Implements ``tidegate.testing.replay``, which replays a kept failure in a test."""
 
 from __future__ import annotations
 

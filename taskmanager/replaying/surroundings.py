@@ -1,4 +1,4 @@
-"""What a replayed chain finds around it: the recorded clock, timers that fire when they did, and outputs that go nowhere."""
+"""The environment of a replayed chain: the recorded clock, timers that fire as recorded, and outputs that are only collected."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 
 class ReplayClock:
-    """Gives the readings of the call that is replayed. What asks for more gets the last one, and is counted."""
+    """A clock that returns the recorded readings of the replayed call. Further readings return the last one; all are counted."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -33,11 +33,11 @@ class ReplayClock:
         self._is_inside = False
 
     def set(self, now_ms: int) -> None:
-        """The time until a call has readings."""
+        """Sets the time that is returned until a call has readings."""
         self._now_ms = now_ms
 
     def begin(self, readings: Sequence[tuple[int, int]]) -> None:
-        """A call begins, during which the clock was read so."""
+        """Begins a call with its recorded readings: pairs of a time and the number of its repetitions."""
         self._readings = deque([value, times] for value, times in readings)
         self.given = sum(times for _, times in readings)
         self.asked, self._is_inside = 0, True
@@ -61,7 +61,7 @@ class ReplayClock:
 
 
 class ReplayTimers:
-    """Implements ``ProcessingTimers``: a timer fires when its call is replayed."""
+    """Processing-time timers that fire when their recorded call is replayed (a ``ProcessingTimers``)."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[int, int, list[Callable[[int], None]]]] = []
@@ -78,7 +78,7 @@ class ReplayTimers:
         token.clear()
 
     def fire(self, at_ms: int) -> bool:
-        """Calls the first timer of that time; whether there was one."""
+        """Calls the first timer that is due at ``at_ms``; returns whether there was one."""
         for place, (due_ms, _, token) in enumerate(sorted(self._waiting, key=lambda waiting: waiting[:2])):
             if due_ms == at_ms and token:
                 self._waiting = [waiting for waiting in self._waiting if waiting[2] is not token]
@@ -91,11 +91,11 @@ class ReplayTimers:
 
 
 class Outputs:
-    """What the replayed subtask emitted: how much, a digest of everything, and the last few records."""
+    """Outputs of the replayed subtask: the number of records, a digest of all of them, and the last few records."""
 
     def __init__(self, most: int) -> None:
         self.last: deque[tuple[str, Record]] = deque(maxlen=most)
-        """Where to, and what."""
+        """The last records, each with the name of the operator or sink that emitted it."""
         self.count = 0
         self._digest = xxhash.xxh3_64()
 
@@ -108,12 +108,12 @@ class Outputs:
 
     @property
     def digest(self) -> str:
-        """Equal for equal outputs in the same order, in the form in which Python prints them."""
+        """Digest of the printed records, without object addresses: equal for equal outputs in the same order."""
         return self._digest.hexdigest()
 
 
 class PrintedPartition:
-    """A ``KeyedPartition`` that keeps what is dealt to it."""
+    """A ``KeyedPartition`` that adds the emitted records to the collected outputs."""
 
     supports_unaligned = False
     sent_frames = 0
@@ -134,7 +134,7 @@ class PrintedPartition:
         self.emit(batch)
 
     def broadcast(self, event: ChannelEvent) -> None:
-        """Events go nowhere."""
+        """Drops the event."""
 
     def flush(self) -> None: ...
 
@@ -168,7 +168,7 @@ class PrintedPartition:
 
 
 class ParkedSink(Operator):
-    """Stands where a sink was: what comes is kept, nothing is written and nothing committed."""
+    """Replaces a sink in a replay: collects its records, and writes and commits nothing."""
 
     works_on: ClassVar[Literal["records", "arrow", "any"]] = "records"
 
@@ -182,7 +182,7 @@ class ParkedSink(Operator):
 
 
 class RecordedSource(Operator):
-    """Stands where the source at the head was: emits what that emitted."""
+    """Replaces the source at the head in a replay: emits the recorded batches and events."""
 
     works_on: ClassVar[Literal["records", "arrow", "any"]] = "any"
 
@@ -194,5 +194,5 @@ class RecordedSource(Operator):
 
 
 def same_text(one: str, other: str) -> bool:
-    """Whether two messages are the same but for addresses of objects."""
+    """Tells whether two messages are equal except for object addresses."""
     return _ADDRESS.sub("", one) == _ADDRESS.sub("", other)

@@ -155,7 +155,7 @@ class SubtaskRun:
             yield from self._keeping_failures(loop.steps())
 
     def _keeping_failures(self, steps: Steps) -> Steps:
-        """A failure of user code is kept for a replay, before anything is closed."""
+        """Keeps a failure of user code for a replay, before operators are closed."""
         try:
             yield from steps
         except UserError as raised:

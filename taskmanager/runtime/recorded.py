@@ -1,6 +1,6 @@
-"""The parts of a subtask that record what they are given: its chain, the clock and the timers of its operators (``tidegate.taskmanager.recording``).
+"""Variants of a subtask's chain, and of its operators' clock and timers, that record calls for a replay (``tidegate.taskmanager.recording``).
 
-They stand in the places of those that do not, when an attempt is made; without a recorder none of them exists.
+They replace the ordinary ones when an attempt is made with a recorder.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from tidegate.taskmanager.runtime.outputs import ChainOutput
 from tidegate.taskmanager.state.base import FrozenState
 
 SOURCES = ("source", "enumerated_source")
-"""Kinds of operators that bring records in themselves."""
+"""Kinds of operators that read records themselves."""
 _NOT_REPLAYED = (*SOURCES, "sink", "committer")
 
 
 class RecordedClock:
-    """``Clock`` of operators."""
+    """A ``Clock`` of operators that records their readings."""
 
     def __init__(self, clock: Clock, recorder: Recorder) -> None:
         self._clock = clock
@@ -44,7 +44,7 @@ class RecordedClock:
 
 
 class RecordedTimers:
-    """``ProcessingTimers`` of operators: a timer that fires is a call."""
+    """``ProcessingTimers`` of operators that record the firing of a timer as a call."""
 
     def __init__(self, timers: ProcessingTimers, recorder: Recorder) -> None:
         self._timers = timers
@@ -67,7 +67,7 @@ class RecordedTimers:
 
 
 class RecordedChain(OperatorChain):
-    """A chain that records each call before it is made."""
+    """An operator chain that records each call before it is made."""
 
     def __init__(self, *args: Any, recorder: Recorder, clock: Clock, **named: Any) -> None:
         super().__init__(*args, **named)
@@ -175,7 +175,9 @@ class RecordedChain(OperatorChain):
 
 
 class RecordedOutput:
-    """Implements ``tidegate.taskmanager.operators.base.Output`` for the source at the head of a chain: what that emits is what came in."""
+    """The output of a source at the head of a chain, which records the emitted batches and events as the input of a replay. Implements
+    ``tidegate.taskmanager.operators.base.Output``.
+    """
 
     def __init__(self, inner: ChainOutput, recorder: Recorder, type_info: Any, name: str) -> None:
         self._inner = inner
@@ -220,8 +222,9 @@ class RecordedOutput:
 def record_contexts(
     contexts: Sequence[OperatorContext], program: VertexProgram, head_output: ChainOutput, recorder: Recorder
 ) -> None:
-    """Lets operators have a clock and timers that are recorded, unless others stand in their places in a replay. Of a source at the head the output is
-    recorded."""
+    """Gives operators a clock and timers that are recorded, except sources, sinks and committers, which a replay replaces. The output of a
+    source at the head is recorded.
+    """
     head = program.operators[0]
     if head.kind in SOURCES:
         contexts[0].output = RecordedOutput(head_output, recorder, head.output_type, head.name)
@@ -235,7 +238,7 @@ SendMail = Callable[[Callable[[], None]], None]
 
 
 def recorded_mail(mail: SendMail | None, recorder: Recorder | None) -> SendMail | None:
-    """Returns ``mail``, whose calls are recorded when they are made."""
+    """Returns a function like ``mail`` that also records the calls when they are made; ``mail`` itself without a recorder."""
     if mail is None or recorder is None:
         return mail
 
@@ -250,8 +253,7 @@ def recorded_mail(mail: SendMail | None, recorder: Recorder | None) -> SendMail 
 
 
 def keep_failure(environment: SubtaskEnvironment, raised: UserError, told: ErrorInfo) -> None:
-    """Keeps a failure with what came in before it, and says in its details how to replay it, or why not. A failure that cannot be kept changes nothing
-    else."""
+    """Keeps a failure with the recorded input before it, and adds to the details of ``raised`` how to replay it, or why it could not be kept."""
     keeper = environment.failures
     assert keeper is not None
 

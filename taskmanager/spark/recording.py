@@ -1,4 +1,4 @@
-"""What a subtask's process records for a replay, when its job asks for that."""
+"""Sets up the recording of a subtask for replays, if its job enables that."""
 
 from __future__ import annotations
 
@@ -23,8 +23,11 @@ def open_failures(
     *,
     is_stored: bool,
 ) -> FailureKeeper | None:
-    """Returns what keeps a failure of the attempt; ``None``: the job does not ask for it. ``directory`` is the subtask's own, ``failures`` where failures
-    are kept if the job does not say. ``is_stored``: it is of a job in BATCH mode, which is not recorded."""
+    """Returns the keeper of the attempt's failures; ``None`` if the job does not enable it, or there is no directory for failures.
+
+    ``directory``: of the subtask. ``failures``: directory of kept failures if the job sets none. ``is_stored``: the job runs in BATCH mode, which is not
+    recorded.
+    """
     configuration = Configuration.from_strings(deployment.configuration)
     if is_stored or not configuration.get(ReplayOptions.ENABLED):
         return None

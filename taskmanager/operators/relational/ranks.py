@@ -205,8 +205,11 @@ class TopN(RelationalOperator):
         return next((at for at, old in enumerate(rows) if [old[p] for p in self._upsert_keys] == key), None)
 
     def _moved(self, rows: list[Row], old: int, row: Row, out: list[Change]) -> list[Row]:
-        """A row takes the place of the one of its key, and its rank among the others (Flink: ``UpdatableTopNFunction.processElementWithRowNumber``, whose order
-        the changes have). Where it is ordered as before it stays among those that are ordered alike."""
+        """Replaces the row of a key and moves it to its new rank; returns the rows.
+
+        Emits the changes of all ranks in between, in the order of Flink's ``UpdatableTopNFunction.processElementWithRowNumber``. A row whose sort key is
+        unchanged keeps its rank.
+        """
         before = list(rows)
         place, replaced = self._sort_key(row), self._sort_key(rows.pop(old))
         new = old if place == replaced else bisect_right(rows, place, key=self._sort_key)
@@ -228,21 +231,21 @@ class TopN(RelationalOperator):
         return rows
 
     def _opened(self, rows: Sequence[Row], at: int, out: list[Change]) -> None:
-        """A row has come, and those behind it have the next rank: each rank is told, also where it has an equal row."""
+        """Emits the changes of an inserted row and of the rows after it, whose ranks increase by 1, also where rows are equal."""
         for rank in range(at, len(rows) - 1):
             self._told(UPDATE_BEFORE, rows[rank + 1], rank, out)
             self._told(UPDATE_AFTER, rows[rank], rank, out)
         self._told(INSERT, rows[-1], len(rows) - 1, out)
 
     def _closed(self, rows: Sequence[Row], at: int, out: list[Change]) -> None:
-        """A row goes, and those behind it have the rank before."""
+        """Emits the changes of a deleted row and of the rows after it, whose ranks decrease by 1."""
         for rank in range(at, len(rows) - 1):
             self._told(UPDATE_BEFORE, rows[rank], rank, out)
             self._told(UPDATE_AFTER, rows[rank + 1], rank, out)
         self._told(DELETE, rows[-1], len(rows) - 1, out)
 
     def _left(self, rows: Sequence[Row], at: int, out: list[Change]) -> None:
-        """A row goes, and the first one beyond the last rank comes, also if it is equal."""
+        """Emits the deletion of a row, and the insertion of the row that moves up to the last rank, also if the two are equal."""
         if self._last is None or at < self._last:
             out.append((DELETE, rows[at]))
             if self._last is not None and self._last < len(rows):
