@@ -20,6 +20,7 @@ from tidegate.taskmanager.recording.calls import RecordedKind, SegmentStart
 from tidegate.taskmanager.recording.segment_files import SegmentWriter
 
 _NO_WATERMARK = -(2**63)
+"""The watermark in ms before the first one, as in Flink."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,9 @@ from tidegate.taskmanager.runtime.recorded import SOURCES
 from tidegate.wire.user_events import adopt_user_events
 
 LAST_OUTPUTS = 5
+"""Records of the output that are shown before a failure. Chosen: they fit a screen."""
 MOST_DIFFERENCES = 5
+"""Differences between a recording and its replay that are shown. Chosen: the first ones are the cause of the others."""
 _REFUSED: Mapping[str, str] = {
     "async_wait": "it calls coroutines, whose answers are not recorded",
     "committer": "it commits what a sink has written",
