@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,13 @@ from tests.e2e.cluster import MARK, REPOSITORY, marked, run_cli
 pytestmark = pytest.mark.e2e
 
 LIMIT_S = 240
+
+
+@pytest.fixture
+def short_tmp() -> Iterator[Path]:
+    """A directory whose path is short enough for sockets below it."""
+    with tempfile.TemporaryDirectory(prefix="tg-") as path:
+        yield Path(path)
 
 
 def test_a_new_project_runs_and_passes_its_tests(tmp_path: Path, short_tmp: Path) -> None:
