@@ -206,7 +206,9 @@ def _make(job_manager: str | None, config: Path | None, definitions: tuple[str, 
 def _ask(
     job_manager: str | None, config: Path | None, definitions: tuple[str, ...], body: JsonObject | None
 ) -> JsonObject:
-    """Calls `/faults`; without a body, it returns the list. Raises `Misuse` when it was refused, and `Unreachable`."""
+    """Sends a request about injected faults to REST (`/faults`): asks for one where there is a body, else returns the list of them. Raises `Misuse` when it
+    was refused, and `Unreachable`.
+    """
     from tidegate.aio.admission import call_metadata
     from tidegate.aio.https import https_client, rest_url
 

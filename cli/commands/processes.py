@@ -44,7 +44,7 @@ def _allowing(definitions: tuple[str, ...], *, insecure: bool) -> tuple[str, ...
 
 
 class ProcessOptions(TypedDict):
-    """The values of `process_options`."""
+    """The options of a command that starts a process of the cluster, as the decorator `process_options` parsed them."""
 
     log_file: Path | None
     pid_file: Path | None

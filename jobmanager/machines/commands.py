@@ -99,7 +99,7 @@ class AbortCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class SendOperatorEvent:
-    """Sends an event from an operator coordinator to its operator in one attempt; it arrives before every trigger that is ordered later."""
+    """Sends an event from an operator coordinator to its operator in one execution attempt; it arrives before the checkpoint triggers that are sent after it."""
 
     call_id: int
     task_manager_id: TaskManagerId

@@ -256,7 +256,7 @@ class TaskTable:
         return sum(task.phase is TaskPhase.STARTING and task.submitted.spark_query is None for task in tasks)
 
     def _next_starts(self) -> Sequence[TaskCommand]:
-        """Starts the attempts whose turn it is."""
+        """Starts the waiting attempts that may start now, as many as start at once."""
         commands: list[TaskCommand] = []
         for _ in range(min(self._limits.starts_at_once - self._starting(), len(self._waiting))):
             commands += self._start(self._tasks[self._waiting.popleft()])

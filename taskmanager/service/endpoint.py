@@ -78,7 +78,7 @@ async def start_endpoint(
 
 
 def request_limits(configuration: Configuration) -> RequestLimits:
-    """Returns the length limits of requests by method."""
+    """Returns the greatest length of a gRPC request for each method of a TaskManager."""
     most_bytes = configuration.get(JobManagerOptions.MAX_MESSAGE_SIZE)
     return RequestLimits(most_bytes, dict.fromkeys(_AS_LONG_AS_ANY, most_bytes))
 

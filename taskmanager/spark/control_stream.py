@@ -221,7 +221,7 @@ class ControlStream:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the final state was sent."""
+        """Whether the subtask's final state (finished, failed or canceled) was sent to the TaskManager."""
         return self._is_ending
 
     def close(self) -> None:

@@ -49,7 +49,7 @@ class Interrupter:
         threading.Thread(target=self._run, name="interrupter", daemon=True).start()
 
     def end(self) -> None:
-        """Ends the interrupts, before the final state is sent."""
+        """Stops interrupting a function that does not react to its cancellation; called before the subtask's final state is sent."""
         self._is_over.set()
         self._is_wanted = False
         signal.signal(SIGNAL, signal.SIG_IGN)

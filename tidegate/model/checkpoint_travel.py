@@ -66,7 +66,7 @@ class Track:
 
 
 class Moments(Protocol):
-    """The moments of a checkpoint that the JobManager knows, in epoch ms; ``None``: not (yet)."""
+    """When the steps of a checkpoint happened at the JobManager (triggered, sent, completed, confirmed), in epoch ms; ``None``: not yet, or never."""
 
     @property
     def status(self) -> str: ...

@@ -151,7 +151,7 @@ class JobGraph:
         return blocks_exchanges(self.configuration)
 
     def blob_keys(self) -> list[BlobKey]:
-        """Returns the keys of its programs, queries and files, each once."""
+        """Returns the keys in the blob store of the job's programs, queries and files, each once."""
         programs = [vertex.program for vertex in self.vertices]
         queries = [vertex.spark_query for vertex in self.vertices if vertex.spark_query is not None]
         return list(dict.fromkeys([*programs, *queries, *self.blobs.values()]))

@@ -137,7 +137,7 @@ _DIFFERENCES = {
 
 
 def key_of_text(secret: str) -> bytes:
-    """Derives a key from a line of a key file."""
+    """Derives the key by which programs are signed from a line of a key file."""
     return hmac.digest(secret.encode(), _PROGRAMS, "sha256")
 
 

@@ -41,7 +41,7 @@ class SavepointReader:
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """The savepoint as ``tidegate.state_reader`` opens it."""
+        """The savepoint's metadata and files, as ``tidegate.state_reader`` opens them."""
         return self._checkpoint
 
     def get_operators(self) -> list[OperatorIdentifier]:

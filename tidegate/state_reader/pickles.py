@@ -28,7 +28,7 @@ _FUNCTION = "_make_function"
 
 @dataclass(frozen=True, slots=True)
 class Pickled:
-    """A pickled value that is not plain; printed as ``<app.Session, 123 bytes>``."""
+    """A pickled value of a class, which is not opened because that would run code; printed as ``<app.Session, 123 bytes>``."""
 
     type_name: str
     content: bytes

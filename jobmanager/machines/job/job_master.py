@@ -274,7 +274,9 @@ class JobMaster:
                 self._reconcile()
 
     def _reconcile(self) -> None:
-        """Adopts the attempts reported so far and restarts the rest. No-op for a job that does not wait for reports."""
+        """Ends the wait of a new JobManager for the attempts that TaskManagers still run: adopts those that were reported and restarts the rest. No-op for a
+        job that does not wait for reports.
+        """
         if self._adoption is None:
             return
         adoption, self._adoption = self._adoption, None

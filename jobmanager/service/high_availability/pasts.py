@@ -40,7 +40,7 @@ class Pasts:
             self._due[job_id] = asyncio.get_running_loop().call_later(KEEP_S, self._keep, job_id)
 
     async def flush(self) -> None:
-        """Writes all changed histories; returns when they are written."""
+        """Writes the job histories that have changed to the high-availability storage; returns when they are written."""
         due = list(self._due)
         self.stop()
         for job_id in due:

@@ -48,7 +48,7 @@ _log = logging.getLogger("jobmanager")
 
 @dataclass(frozen=True, slots=True)
 class HighAvailability:
-    """The services of one term of a leader. ``store`` is ``None`` when jobs end with their JobManager."""
+    """The high-availability services of one term of a leader: job store, election and histories. ``store`` is ``None`` when jobs end with their JobManager."""
 
     type: HighAvailabilityType
     generation: Generation

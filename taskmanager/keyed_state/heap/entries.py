@@ -94,7 +94,7 @@ class EntryFormat:
 
 
 class EntryColumns:
-    """Entries of some key groups on their way into columns; in a delta followed by the removed ones."""
+    """Collects the entries of some key groups as columns for a snapshot file; in an incremental one the keys of removed entries follow."""
 
     def __init__(self, layout: EntryFormat, kinds: Set[type]) -> None:
         """``kinds``: types of the namespaces of all batches that must have the same columns."""

@@ -194,7 +194,7 @@ class _File:
         return _UNKNOWN if row is None else self._value(batch, row, group)
 
     def rows(self, group: int, step: int = 0) -> Iterator[tuple[bytes, StateValue]]:
-        """Yields all rows of a group: the row key of the entry, and its value or ``GONE``."""
+        """Yields the restored rows of a key group: the row key of an entry, and its value or ``GONE`` for one that was removed."""
         prefix = place(self._state_id, group)
         for data in self._slices(group, step or STEP_ROWS):
             starts = starts_of(prefix, data) if self._is_timers and not self.has_deleted else None

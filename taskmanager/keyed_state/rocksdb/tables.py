@@ -59,7 +59,7 @@ class RocksCells:
             self.unloaded.settle()
 
     def drop_unloaded(self) -> None:
-        """Drops the restored files, since all is loaded or nothing is needed any longer."""
+        """Forgets the files that state was restored from, because all of it is loaded or the rest is not needed."""
         if self.unloaded is not None:
             self.unloaded.close()
             self.unloaded = None
@@ -88,7 +88,7 @@ class RocksCells:
 
 
 class RocksTable(RocksCells):
-    """A table with one object for each entry. What it returns is a copy."""
+    """A table of keyed state in RocksDB with one serialized object for each entry; values that it returns are copies."""
 
     def read(self, group: int, entry: Entry) -> StateValue:
         row = self.rows.entry(group, entry)

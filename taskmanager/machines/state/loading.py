@@ -14,7 +14,9 @@ from collections.abc import Mapping
 
 
 class KeyGroupLoading:
-    """The order in which key groups are loaded. ``rows``: rows in the files, of all levels, by key group."""
+    """Decides in which order the key groups of restored state are loaded: those that records ask for first, then the others. ``rows``: rows in the files, of
+    all levels, by key group.
+    """
 
     def __init__(self, rows: Mapping[int, int], *, is_ascending: bool = False) -> None:
         self.left = {group: count for group, count in rows.items() if count}

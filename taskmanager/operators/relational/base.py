@@ -285,7 +285,7 @@ class RelationalOperator(KeyedOperator):
             state.clean(rows, now_ms)
 
     def begin_batch(self) -> None:
-        """Called before the rows of a batch."""
+        """Called before the rows of a batch are processed, so that an operator can prepare them together; does nothing here."""
 
     def end_batch(self, out: list[Change]) -> None:
         """Called after the rows of a batch, when states are written. Adds what is emitted to ``out``."""

@@ -134,7 +134,7 @@ class KeptCounts:
                 holder[at] = now_ms
 
     def remove(self, acc: Any) -> None:
-        """Removes the entries of an accumulator that was read from state and is removed."""
+        """Removes the entries of state in which an accumulator kept its values, when the accumulator itself is removed."""
         if not self._attached:
             return
         for holder, at, _ in self._places_in(acc):

@@ -20,7 +20,7 @@ from tidegate.taskmanager.spark.memory.limits import resident_bytes
 
 @dataclass(frozen=True, slots=True)
 class SlotMemory:
-    """The memory of one slot in bytes; 0: not bounded. And the bounds of the machine."""
+    """The memory bounds of one slot in bytes, 0 where it has none, together with the memory of the machine and what of it has to stay free."""
 
     process_bytes: int = 0
     managed_bytes: int = 0

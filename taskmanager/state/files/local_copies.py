@@ -95,7 +95,7 @@ class LocalCopies:
 
 
 def open_copies(root: str, deployment: TaskDeployment) -> LocalCopies | None:
-    """Opens the local copies of the deployed subtask for a new attempt; ``None`` when ``root`` is empty."""
+    """Opens the copies of checkpointed state that a subtask keeps on its machine (local recovery) for a new attempt; ``None`` when ``root`` is empty."""
     if not root:
         return None
     copies = LocalCopies(local_directory(Path(root), deployment.allocation_id, deployment.attempt))

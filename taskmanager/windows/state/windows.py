@@ -156,7 +156,8 @@ class ColumnarWindowState:
         return self._buckets.waits_for(last)
 
     def settle(self) -> None:
-        """Reads the restored windows. Raises ``CorruptData``, ``StorageError``, and ``SchemaMismatch`` when their columns differ from those of partials that
+        """Reads the windows that a restore left in files. Raises ``CorruptData``, ``StorageError``, and ``SchemaMismatch`` when their columns differ from
+        those of partials that
         came since.
         """
         if self._restoring is None:

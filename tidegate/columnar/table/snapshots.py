@@ -72,7 +72,7 @@ class FrozenRows:
         return self._held[0].keys_of(slots)
 
     def epochs_of(self, slots: Slots) -> Epochs:
-        """Returns the epoch of each slot's last change, as it was when frozen."""
+        """Returns the snapshot number (epoch) of the last change of each row of the table, as it was when the snapshot was frozen."""
         assert self._held is not None
         return self._held[1].epochs_of(slots)
 

@@ -84,7 +84,7 @@ _OTHER_NAMES = {
 
 
 def names_of(module: str) -> dict[str, str]:
-    """Returns the names of the connector ``module``, each with the full name of the module that defines it."""
+    """Returns the names that can be imported from the connector ``module``, each with the module that defines it, for imports and their error messages."""
     homes = CONNECTORS[module.removeprefix(f"{_OWN}.")]
     return {name: f"{_OWN}.{home}" for home, names in homes.items() for name in names.split()}
 

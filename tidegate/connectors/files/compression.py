@@ -53,7 +53,7 @@ def open_range(part: FileRange) -> Iterator[tuple[RandomAccess, FileRange]]:
 
 
 class Decompressed:
-    """The content of a compressed file, by offsets. Mostly read forward."""
+    """Reads the content of a compressed file at offsets of what it unpacks to; reading backwards begins again at the file's start."""
 
     def __init__(self, file: pa.NativeFile, codec: str, path: str) -> None:
         self._file = file

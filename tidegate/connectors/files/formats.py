@@ -58,7 +58,7 @@ class FileFormat(ABC):
 
     @abstractmethod
     def blocks(self, part: FileRange, start: int | None, skip: int) -> Iterator[Block]:
-        """Yields all blocks of ``part``, from the one at ``start`` (``None``: the first) and ``skip`` rows into it."""
+        """Yields the blocks of rows of a split (``part``), from the block at position ``start`` (``None``: the first), of which ``skip`` rows are left out."""
 
     def first_record(self, part: FileRange, start: int | None, skip: int) -> pa.RecordBatch | None:
         """Returns the first row of ``blocks``; ``None`` if there is none. Reads little more than that where the format allows it."""

@@ -50,7 +50,7 @@ Header: TypeAlias = tuple[str, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """Headers, leader epochs and timestamp types of records."""
+    """The attributes of Kafka records that are rarely asked for: headers, leader epochs and timestamp types."""
 
     headers: list[list[Header]] = field(default_factory=list)
     leader_epochs: list[int | None] = field(default_factory=list)

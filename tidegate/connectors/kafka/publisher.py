@@ -102,7 +102,7 @@ class _Name(NamedTuple):
 
 @dataclass(slots=True)
 class _Identity:
-    """A producer that holds a transactional id, and what was published under it before."""
+    """A Kafka producer with its transactional id, and the last epoch that was published with that id before."""
 
     producer: TransactionalProducer
     published: dict[str, str]

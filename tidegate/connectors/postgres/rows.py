@@ -83,7 +83,7 @@ class Staging:
 
     @staticmethod
     def of(name: str, rows: RowFormat) -> Staging:
-        """Returns the staging table of a stream, without creating it."""
+        """Returns the PostgreSQL table in which the rows of an open transaction of a sink are staged, without creating it."""
         columns = tuple(column.name for column in rows.columns)
         number = "row"
         while number in columns:

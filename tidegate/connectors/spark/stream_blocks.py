@@ -100,7 +100,7 @@ class BlockServer:
             threading.Thread(target=self._serve, args=(link,), name="spark partition", daemon=True).start()
 
     def _serve(self, link: SparkLink) -> None:
-        """Serves one worker; an error here breaks its connection, so that its task fails and the driver reports why."""
+        """Takes the rows that one of Spark's Python workers sends; an error closes the connection, so that Spark's task fails and the driver reports why."""
         try:
             hello = link.receive_first(WORKER_HELLO_MAX_BYTES)
             if not isinstance(hello, WorkerHello) or not secrets.compare_digest(

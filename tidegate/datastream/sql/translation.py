@@ -128,7 +128,7 @@ def column_path(node: Node, schema: pa.Schema, tables: Sequence[str]) -> tuple[s
 
 
 def column_name(node: Node, schema: pa.Schema, tables: Sequence[str]) -> str:
-    """Returns the column of a COLUMN_REF. Raises ``SchemaMismatch``, also for a nested field."""
+    """Returns the name of the column that a column reference of DuckDB's parse tree (COLUMN_REF) names. Raises ``SchemaMismatch``, also for a nested field."""
     name, fields = column_path(node, schema, tables)
     if fields:
         raise SchemaMismatch(f"sql: a column is needed, not a field of one: {'.'.join([name, *fields])}")

@@ -150,7 +150,7 @@ class _Compiler:
         return state
 
     def _state_of_stage(self, kind: StateKind, *, takes: bool) -> State:
-        """Creates a state of the current stage, with the time limit of its next event."""
+        """Creates a state of the pattern's automaton for the stage that is compiled, with the time within which its next event has to come."""
         state = self._state(self._current.get_name(), kind)
         if takes:
             times = self._current.get_times()
@@ -274,7 +274,7 @@ class _Compiler:
         state.add(Action.PROCEED, proceed, AndCondition(always, NotCondition(until)))
 
     def _looping(self, sink: State) -> State:
-        """Creates a state that takes any number of events."""
+        """Creates a state of the pattern's automaton that takes any number of events."""
         current = self._current
         if isinstance(current, GroupPattern):
             return self._looping_group(current, sink)

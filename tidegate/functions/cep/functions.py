@@ -54,7 +54,7 @@ class PatternSelectFunction(Function):
 
     @abstractmethod
     def select(self, pattern: Found) -> Any:
-        """Returns the record that is emitted for a match."""
+        """Returns the record that is emitted for a match of the pattern."""
 
 
 class PatternFlatSelectFunction(Function):

@@ -46,7 +46,7 @@ class TypeLengthEnforcer(Enum):
 
 
 class NestedEnforcer(Enum):
-    """Whether nested types are checked too."""
+    """Whether NOT NULL is checked within nested types too."""
 
     IGNORE = "IGNORE"
     ROWS = "ROWS"
@@ -104,7 +104,7 @@ class ConstraintEnforcer:
         return any(self._promises(inner.type) for inner in self._inner(type))
 
     def _inner(self, type: LogicalType) -> Sequence[Field]:
-        """Returns the nested values of a type that are checked, under Flink's names."""
+        """Returns the parts of a nested type (fields, elements, keys, values) whose NOT NULL is checked, under Flink's names."""
         nested = self._enforcers.nested
         if type.root is TypeRoot.ROW and nested is not NestedEnforcer.IGNORE:
             return type.fields

@@ -47,7 +47,7 @@ class KvStateLocation:
     places: tuple[KvStatePlace, ...]
 
     def by_group(self) -> Mapping[int, KvStatePlace]:
-        """Returns the place of each key group that has one."""
+        """Returns the address of the server that has the state of each key group, for those that are known."""
         return {
             group: place for place in self.places for group in range(place.key_groups.start, place.key_groups.end + 1)
         }

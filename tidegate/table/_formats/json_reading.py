@@ -268,7 +268,8 @@ class JsonTree:
         return timestamp_of(text.replace("T", " ", 1), TimestampStandard.SQL) // 1_000
 
     def reader(self, type: LogicalType) -> Convert:
-        """Returns the converter of members to values of a type; missing ones become null. Raises ``InvalidJob`` for a type that the format does not
+        """Returns a function that converts members of JSON objects to values of a type; a missing member becomes null. Raises ``InvalidJob`` for a type that
+        the format does not
         support."""
         if type not in self._readers:
             self._readers[type] = self._reading._lenient(self._reading._convert(type))

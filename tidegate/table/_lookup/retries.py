@@ -37,7 +37,7 @@ class RetriedTable:
 
     @property
     def schema(self) -> pa.Schema:
-        """Returns the schema of the rows that are found."""
+        """Returns the Arrow schema of the rows that the lookup table of a join gives."""
         return self._table.schema
 
     def open(self, context: RuntimeContext) -> None:

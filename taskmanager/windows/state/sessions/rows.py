@@ -68,7 +68,7 @@ class SessionFormat:
         return None
 
     def rows(self, data: pa.RecordBatch, values: Sequence[str]) -> pa.RecordBatch:
-        """Returns partials with the columns of this module in their order, with the hashes of their keys."""
+        """Returns partial aggregates of sessions as rows of state, with the columns in the order of the file format, and the hashes of their keys."""
         keys = [data.column(name) for name in self.keys]
         columns = [data.column(END), data.column(START), pa.array(hash_columns(keys)), *keys]
         names = [END, START, HASH, *self.keys, *values]

@@ -54,7 +54,7 @@ class ColumnarSessionState(ColumnarWindowState):
             self._hold(piece)
 
     def gone(self, rows: pa.RecordBatch) -> None:
-        """Notes that sessions that were taken have ended."""
+        """Notes that session windows that were taken out of the state have fired, so that the next checkpoint removes them."""
         keys = rows.select([HASH, *self._sessions.keys])
         self._changes.add(keys, self.rows, self.bytes_per_row, are_gone=True)
 
