@@ -99,7 +99,7 @@ class AbortCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class SendOperatorEvent:
-    """Sends an event from an operator coordinator to its operator in one execution attempt; it arrives before the checkpoint triggers that are sent after it."""
+    """Sends an event from an operator coordinator to its operator in one execution attempt; it arrives before the checkpoint triggers that are sent later."""
 
     call_id: int
     task_manager_id: TaskManagerId

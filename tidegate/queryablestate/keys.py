@@ -20,7 +20,7 @@ __all__ = ["AskedKeys", "key_of_text"]
 
 @dataclass(frozen=True, slots=True)
 class AskedKeys:
-    """The keys that a client asks queryable state for. ``column``: a row for each key; ``keys``: the keys as values of the type; ``groups``: their key groups."""
+    """The keys that a client asks queryable state for. ``column``: a row for each key; ``keys``: the keys as values; ``groups``: their key groups."""
 
     field: pa.Field
     column: pa.Array
