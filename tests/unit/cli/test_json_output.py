@@ -45,7 +45,8 @@ def test_whatever_lists_or_shows_has_it() -> None:
     shows = {
         name
         for name, command in [*leaves(main), ("savepoint check", check)]
-        if name.split()[-1] in ("list", "show", "diff", "status", "check", "checkpoints", "info", "list-users")
+        if name.split()[-1]
+        in ("list", "show", "diff", "status", "check", "checkpoints", "info", "list-users", "replay")
     }
     have = {
         name
