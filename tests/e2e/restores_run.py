@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 from tests.e2e.cluster import JOBS, Cluster
 from tests.e2e.counts_run import QUICK_RESTART
 from tests.e2e.jobs.large_windows import expected
-from tests.e2e.test_rescaling import asked, rescale, wait_shape
+from tests.e2e.test_rescaling import asked, rescaled
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.e2e.watching import JobWatch
 
@@ -36,8 +36,7 @@ def held(
         watch = cluster.submit(JOBS / job, *arguments, parallelism=2, settings=settings)
         watch.wait_running()
         yield cluster, watch
-        print(rescale(cluster, watch, 3))
-        wait_shape(watch, 3)
+        rescaled(cluster, watch, 3)
         hold.unlink()
         watch.wait_finished(FINISH_LIMIT_S)
     found = ds.dataset(output, format="parquet").to_table().sort_by("key")

@@ -80,6 +80,13 @@ def rescale(cluster: Cluster, watch: JobWatch, parallelism: int) -> str:
     return str(done.stdout) if done.returncode == 0 else f"refused: {done.stderr}"
 
 
+def rescaled(cluster: Cluster, watch: JobWatch, parallelism: int) -> None:
+    """Asks for this parallelism, which must not be refused, and waits until every vertex runs with it."""
+    answer = rescale(cluster, watch, parallelism)
+    assert not answer.startswith("refused"), answer
+    wait_shape(watch, parallelism)
+
+
 def asked(cluster: Cluster, method: str, path: str, body: Any = None) -> Any:
     data = None if body is None else json.dumps(body).encode()
     headers = {"Content-Type": "application/json"}
@@ -97,8 +104,7 @@ def test_a_job_is_rescaled_up_and_down_and_the_result_is_exact(cluster: Cluster,
     watch.wait_running()
     watch.wait_checkpoints(1)
     assert "needs 9 slots then, and there are 4" in rescale(cluster, watch, 9)
-    print(rescale(cluster, watch, 4))
-    wait_shape(watch, 4)
+    rescaled(cluster, watch, 4)
     path = f"/jobs/{watch.job_id}/resource-requirements"
     bounds = asked(cluster, "GET", path)
     assert {both["parallelism"]["upperBound"] for both in bounds.values()} == {4}

@@ -16,8 +16,8 @@ import pytest
 from tests.aio.jobmanager.cluster import make_graph
 from tests.e2e.cluster import JOBS, REPOSITORY, Cluster
 from tests.e2e.counts_run import CountsRun
-from tests.e2e.pool import SURVIVING, made_ready, pooled
-from tests.e2e.test_rescaling import end_exactly, held_run, rescale, wait_shape
+from tests.e2e.pool import SLOTS, SURVIVING, made_ready, pooled
+from tests.e2e.test_rescaling import end_exactly, held_run, rescaled
 from tests.e2e.test_task_manager_process import Touches
 from tests.e2e.waiting import HANG_LIMIT_S
 from tidegate.model.ids import BlobKey
@@ -133,8 +133,8 @@ def test_a_job_is_exact_although_a_taskmanager_and_the_jobmanager_are_killed(clu
     watch = cluster.watch(watch.job_id)
     watch.wait_running(JOB_LIMIT_S)
     watch.wait_checkpoints(1)
-    rescale(cluster, watch, 3)
-    wait_shape(watch, 3)
+    cluster.wait_slots(2 * SLOTS)
+    rescaled(cluster, watch, 3)
     end_exactly(run, watch)
 
 
