@@ -3,7 +3,7 @@
 python -m tests.servers.class_archive
 
 Made once for a Java, a Spark and a place of its jars, since a JVM takes an archive only with the class path that it was written with; with
-another one, and without the archive, it starts as ever. About half of the processor time of a start goes with it (ADR 0164).
+another one, and without the archive, it starts as ever. About half of the processor time of a start goes with it (docs/internals/performance.md).
 """
 
 from __future__ import annotations
