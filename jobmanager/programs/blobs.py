@@ -125,7 +125,7 @@ class BlobStore:
         """Yields the content in pieces, its checksum verified at the end. Raises ``StorageError`` or ``CorruptData``."""
         path = self._path(key)
         if path is None:
-            raise StorageError(f"no blob {key!r} here; submit the job again")
+            raise StorageError(f"the JobManager does not have the program (blob) {key!r}; submit the job again")
         digest = hashlib.sha256()
         with path.open("rb") as file:
             while chunk := file.read(chunk_bytes):
@@ -139,7 +139,9 @@ class BlobStore:
         keys = graph.blob_keys()
         for key in keys:
             if self._path(key) is None:
-                raise InvalidJob(f"job {graph.name!r} needs blob {key[:16]}, which was not uploaded; submit it again")
+                raise InvalidJob(
+                    f"job {graph.name!r} needs the program (blob) {key[:16]}, which was not uploaded; submit the job again"
+                )
         for key in keys:
             self._jobs_of.setdefault(key, set()).add(graph.job_id)
             self._unclaimed[key] = max(0, self._unclaimed[key] - 1)

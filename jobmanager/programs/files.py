@@ -101,7 +101,7 @@ class ProgramFiles:
         taken = sum(path.stat().st_size for path in self.directory.iterdir() if _is_program(path))
         if taken + incoming.stat().st_size > UPLOADED_TIMES * self.max_bytes:
             raise Misuse(
-                f"uploaded programs take {taken} bytes, and may take {UPLOADED_TIMES * self.max_bytes}: {UPLOADED_TIMES} times "
+                f"with this one, uploaded programs take {taken} bytes; allowed are {UPLOADED_TIMES * self.max_bytes}: {UPLOADED_TIMES} times "
                 "rest.server.max-content-length; delete some (DELETE /jars/<id>)"
             )
 
@@ -127,7 +127,9 @@ class ProgramFiles:
         """Puts the program's files into a directory; returns the job file there. Raises ``Misuse`` for an unknown entry."""
         if program.path.suffix.lower() == ".py":
             if entry not in (None, "", program.entries[0], PurePosixPath(program.name).stem):
-                raise Misuse(f"{program.name} is one job file and has no entry point {entry!r}")
+                raise Misuse(
+                    f"{program.name} is a single job file, which has no entry point {entry!r}; leave entryClass out"
+                )
             return Path(shutil.copyfile(program.path, into / program.name))
         chosen = _chosen(program, entry)
         _extract(program.path, into, self.max_bytes * UNPACKED_TIMES)
@@ -146,7 +148,7 @@ def check_zip(path: Path, max_bytes: int) -> None:
     except _BROKEN as error:
         raise Misuse(f"not a zip file: {error}") from None
     if len(members) > MAX_MEMBERS:
-        raise Misuse(f"the zip file has {len(members)} members; at most {MAX_MEMBERS} are taken")
+        raise Misuse(f"the zip file has {len(members)} members; at most {MAX_MEMBERS} are allowed")
     _check_size(sum(member.file_size for member in members), path.stat().st_size, max_bytes)
     for member in members:
         _check_member(member.filename)
@@ -154,7 +156,7 @@ def check_zip(path: Path, max_bytes: int) -> None:
             raise Misuse("the zip file is encrypted")
         if member.compress_type not in _METHODS:
             raise Misuse(
-                f"the zip file has a member that is packed by method {member.compress_type}; only stored and deflated ones are taken"
+                f"the zip file has a member that is compressed by method {member.compress_type}; only stored and deflated members can be read"
             )
 
 
@@ -163,7 +165,7 @@ def _check_size(unpacked: int, packed: int, max_bytes: int) -> None:
         raise Misuse(f"the zip file unpacks to more than {max_bytes} bytes")
     if unpacked > max(RATIO_FROM_BYTES, RATIO * packed):
         raise Misuse(
-            f"the zip file unpacks to {unpacked} bytes, {unpacked // max(1, packed)} times its own size; at most {RATIO} times are taken"
+            f"the zip file unpacks to {unpacked} bytes, {unpacked // max(1, packed)} times its own size; at most {RATIO} times are allowed"
         )
 
 
@@ -173,7 +175,7 @@ class _SmallReads(io.FileIO):
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > MAX_DIRECTORY_BYTES:
             raise ValueError(
-                f"its list of members has {size} bytes; at most {MAX_DIRECTORY_BYTES} are taken, for {MAX_MEMBERS} members"
+                f"the list of members of the zip file has {size} bytes; at most {MAX_DIRECTORY_BYTES} are allowed, for {MAX_MEMBERS} members"
             )
         return super().read(size)
 
@@ -203,7 +205,7 @@ def _check_text(path: Path, name: str) -> None:
                 if "\0" in chunk:
                     raise Misuse(f"{name} is not a Python file: it holds a NUL")
     except UnicodeDecodeError:
-        raise Misuse(f"{name} is not a Python file: it is no UTF-8 text") from None
+        raise Misuse(f"{name} is not a Python file: it is not UTF-8 text") from None
 
 
 def _is_program(path: Path) -> bool:
@@ -266,6 +268,6 @@ def _copy(source: IO[bytes], sink: IO[bytes], left: int) -> int:
     while chunk := source.read(_CHUNK_BYTES):
         left -= len(chunk)
         if left < 0:
-            raise Misuse("the zip file unpacks to more than it says")
+            raise Misuse("the zip file unpacks to more bytes than its list of members says")
         sink.write(chunk)
     return left

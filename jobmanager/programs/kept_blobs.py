@@ -100,7 +100,7 @@ class KeptBlobs:
                 for name in find():
                     self._do("remove", name, lambda files, path: files.delete(path))
             except (StorageError, OSError) as error:
-                _log.warning("a program that no job needs is left in %s: %s", self._location, error)
+                _log.warning("could not remove a program that no job needs from %s: %s", self._location, error)
 
         self._pool.submit(remove)
 

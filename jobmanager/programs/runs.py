@@ -143,7 +143,7 @@ class ProgramRuns:
 
     async def _with_files(self, program: Program, request: RunRequest, run: Callable[[Path], Awaitable[T]]) -> T:
         if self._asked >= AT_ONCE + WAITING:
-            raise NoResourceAvailable(f"{self._asked} programs run or wait to run; try again later")
+            raise NoResourceAvailable(f"{self._asked} programs are running or waiting already; try again later")
         self._asked += 1
         try:
             async with self._turn:

@@ -131,7 +131,7 @@ class FaultMaker:
             raise Misuse(f"{vertex.name} has the subtasks 0 to {len(vertex.subtasks) - 1}, not {asked.subtask}")
         name, attempt = subtask_name(vertex.name, asked.subtask), vertex.subtasks[asked.subtask].current
         if attempt.task_manager_id is None or attempt.state.is_terminal:
-            raise Misuse(f"{name} is {attempt.state.value}: it has no process")
+            raise Misuse(f"{name} is {attempt.state.value}: so it has no process")
         return job, name, attempt
 
     def _place(self, asked: AskedFault) -> TaskManagerView:
@@ -147,7 +147,7 @@ class FaultMaker:
         if len(found) == 1:
             return found[0]
         names = ", ".join(one.task_manager_id for one in known) or "none"
-        raise Misuse(f"TaskManager {text!r} is not one of those that are registered: {names}")
+        raise Misuse(f"TaskManager {text!r} is not registered; registered are: {names}")
 
     def _running(self, on: TaskManagerId | None = None) -> tuple[JobId, ...]:
         """Returns the jobs that are not terminal; with ``on`` only those with a subtask on that TaskManager."""

@@ -95,6 +95,12 @@ class JobEndings:
         except Deposed:
             return
         except StorageError as error:
-            _log.error("%s", with_ids(f"the next JobManager will run this job again: {error.message}", job=job_id))
+            _log.error(
+                "%s",
+                with_ids(
+                    f"the end of the job could not be stored, so a new JobManager will run the job again: {error.message}",
+                    job=job_id,
+                ),
+            )
         self._durable.add(job_id)
         self._on_durable(job_id)

@@ -75,7 +75,7 @@ class Recovery:
             _log.error("%s", with_ids(told, job=stored.job_id))
             return False
         whole = [checkpoint.checkpoint_id for checkpoint in found if checkpoint.manifest is not None]
-        told = f"goes on with {submitted.graph.name!r} of an earlier JobManager from "
+        told = f"this JobManager goes on with {submitted.graph.name!r} of an earlier JobManager from "
         _log.info("%s", with_ids(told + (f"checkpoint {max(whole)}" if whole else "its beginning"), job=stored.job_id))
         begun = [number for number, _ in stored.savepoints] + ([stored.last_id] if stored.last_id is not None else [])
         next_id = CheckpointId(max(begun) + 1) if begun else None

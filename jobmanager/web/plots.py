@@ -44,7 +44,7 @@ class Plots:
             try:
                 self.look(self._backend.now_ms())
             except Exception:  # noqa: BLE001  (a driver: figures for a page must not end the endpoint)
-                _log.exception("figures could not be recorded for plots")
+                _log.exception("metrics could not be recorded for plots")
             await asyncio.sleep(LOOK_MS / 1000)
 
     def look(self, now_ms: int) -> None:

@@ -53,7 +53,7 @@ class StateBrowser:
         operator = query.get("operator", "")
         if operator and _shown_record(job) is not ShownRecord.VALUE:
             key = RuntimeOptions.SHOW_RECORD.key
-            raise RestError(403, f"The values of this job's records must not be shown ({key}).")
+            raise RestError(403, f"The configuration forbids showing values of this job's records ({key}).")
         request = {
             "path": checkpoint.location,
             "operator": operator,

@@ -98,7 +98,7 @@ def test_who_goes_where_the_role_is_too_small_is_told_which_one_it_needs(
 def test_a_token_that_is_none_is_refused_in_words(stage: Stage, open_page: OpenPage, tokens: dict[Role, str]) -> None:
     page = open_page(stage.url)
     sign_in(page, "tgu_wrong")
-    expect(dialog_of(page).get_by_role("alert")).to_have_text("The token is not one of a user of this cluster.")
+    expect(dialog_of(page).get_by_role("alert")).to_have_text("The token belongs to no user of this cluster.")
     assert violations(page) == []
     assert kept(page) is None
     signed_in(page, tokens[Role.VIEW])

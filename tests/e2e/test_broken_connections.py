@@ -60,7 +60,7 @@ def test_a_connection_that_is_cut_restarts_nothing(reached: tuple[Cluster, TcpPr
 
     def cut(watch: JobWatch) -> None:
         proxy.cut()
-        wait_until(lambda: job_manager(cluster).says("ms to come back"), HANG_LIMIT_S, "the JobManager has noticed")
+        wait_until(lambda: job_manager(cluster).says("ms to reconnect"), HANG_LIMIT_S, "the JobManager has noticed")
         proxy.mend()
         wait_until(lambda: job_manager(cluster).says(BACK), HANG_LIMIT_S, "it is back")
 

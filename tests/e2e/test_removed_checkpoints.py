@@ -126,8 +126,8 @@ def test_where_nothing_is_left_the_job_says_what_to_choose(cluster: Cluster, run
     watch.wait_for(lambda m: m.status.state == "FAILED", LIMIT_S, "the job has failed")
     message = watch.moments[-1].status.failure.message
     assert "is missing" in message
-    assert f"To choose from: {savepoint}. Start the job from one of them with run -s PATH" in message
-    assert "chk-" not in message.partition("To choose from")[2], "what is gone is no choice"
+    assert f"Intact ones are: {savepoint}. Start the job from one of them with run -s PATH" in message
+    assert "chk-" not in message.partition("Intact ones are")[2], "what is gone is no choice"
 
 
 def test_an_older_checkpoint_is_gone_on_from_where_the_user_allows_it(cluster: Cluster, run_directory: Path) -> None:

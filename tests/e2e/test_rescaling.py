@@ -103,7 +103,7 @@ def test_a_job_is_rescaled_up_and_down_and_the_result_is_exact(cluster: Cluster,
     watch = run.submit(cluster, parallelism=2)
     watch.wait_running()
     watch.wait_checkpoints(1)
-    assert "needs 9 slots then, and there are 4" in rescale(cluster, watch, 9)
+    assert "needs 9 slots, and the job can have 4" in rescale(cluster, watch, 9)
     rescaled(cluster, watch, 4)
     path = f"/jobs/{watch.job_id}/resource-requirements"
     bounds = asked(cluster, "GET", path)

@@ -40,11 +40,11 @@ def choices(whole: Sequence[str]) -> str:
     """Describes what a user can start the job from when its newest checkpoint cannot be restored. ``whole``: locations that can be, newest first."""
     if not whole:
         return (
-            "No other checkpoint or savepoint of the job is known to be whole: start it from one of yours with run -s PATH, "
+            "The JobManager knows no other intact checkpoint or savepoint of the job: start it from one that you kept with run -s PATH, "
             "or without -s from its beginning"
         )
     return (
-        "Nothing older is restored by itself, since sinks may have published what that one holds. To choose from: "
+        "No older checkpoint is restored automatically, because sinks may already have published what this one holds. Intact ones are: "
         f"{', '.join(whole)}. Start the job from one of them with run -s PATH, or without -s from its beginning"
     )
 

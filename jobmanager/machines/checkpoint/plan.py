@@ -34,7 +34,7 @@ def decide_plan(graph: ExecutionGraph, *, after_tasks_finish: bool) -> Checkpoin
     """Decides which subtasks take part in a checkpoint. Linear in the number of subtasks."""
     if not graph.all_running_or_finished:
         late = next(e for e in graph if e.state not in (ExecutionState.RUNNING, ExecutionState.FINISHED))
-        return PlanRefused(f"{graph.describe(late)} is {late.state.value}")
+        return PlanRefused(f"{graph.describe(late)} is {late.state.value}, and not RUNNING")
     finished_count = graph.count(ExecutionState.FINISHED)
     if finished_count == len(graph):
         return PlanRefused("all tasks have finished")

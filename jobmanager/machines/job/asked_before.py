@@ -31,7 +31,7 @@ class AskedBefore:
     def close(self, state: JobState) -> None:
         """Reports open requests as failed, because the job has ended in ``state``."""
         for request in self.take():
-            text = f"the JobManager that was asked for it was lost, and the job is {state.value}"
+            text = f"the JobManager that took the request was lost, and the job is {state.value}"
             self._buffer.emit(
                 ReportSnapshot(request.request_id, None, "", ErrorInfo("checkpoint-failed", "external", text))
             )

@@ -145,8 +145,8 @@ class JobMaster:
             return
         self.life.count_restart()
         why = (
-            f"goes on from the older checkpoint {found.checkpoint_id} at {found.location}, as tidegate.state-recovery.older-checkpoints "
-            "allows: sinks publish a second time what they have published since"
+            f"the job restarts from the older checkpoint {found.checkpoint_id} at {found.location}, as tidegate.state-recovery.older-checkpoints "
+            "allows: sinks may publish again what they published after it"
         )
         self._buffer.log("WARN", why, job=self.job_id)
         self._proceed()

@@ -25,7 +25,7 @@ MOVES = "takes a checkpoint, to move subtasks"
 class Moving:
     """Decides when the subtasks of one job that must leave their executors restart elsewhere."""
 
-    why = "Spark decommissions the executors that run them"
+    why = "Spark is decommissioning the executors that run these subtasks"
     """What the log says of a restart for a move."""
 
     def __init__(self, graph: ExecutionGraph, rescaling: Rescaling, buffer: CommandBuffer) -> None:

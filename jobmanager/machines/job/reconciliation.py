@@ -61,7 +61,7 @@ class Reconciliation:
         newest = self.origin.newest
         self.operators.adopt(adopted, newest.checkpoint_id if newest else 0)
         self.scheduler.close_adoption()
-        text = f"goes on with {len(adopted)} subtasks of an earlier JobManager, and restarts {len(verdict.lacking)}"
+        text = f"the job goes on with {len(adopted)} subtasks of an earlier JobManager, and restarts {len(verdict.lacking)}"
         self.buffer.log("INFO", text, job=self.graph.graph.job_id)
         failed = zip(executions, verdict.present, strict=True)
         return [(e, _why(r.report)) for e, r in failed if r.report.state is _E.FAILED]
@@ -96,5 +96,5 @@ class Reconciliation:
 
 
 def _why(report: AttemptReport) -> ErrorInfo:
-    text = f"{report.attempt} was {report.state.value} while there was no JobManager"
+    text = f"{report.attempt} became {report.state.value} while no JobManager was running"
     return report.error or ErrorInfo.of(SubtaskLost(text))

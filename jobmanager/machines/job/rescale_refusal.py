@@ -18,10 +18,12 @@ def refusal_of(job: JobMaster, event: RescaleRequested, may_come: Callable[[int]
     if state.is_terminal:
         return f"job {job.job_id} is {state.value} already"
     if graph.has_blocking_exchanges:
-        return "a job in BATCH mode keeps its parallelism: it takes the slots that there are stage by stage"
+        return (
+            "a job in BATCH mode cannot be rescaled: its stages run one after another, each in the slots that are free"
+        )
     if not job.takes_checkpoints:
         return (
-            "a job that takes no checkpoints keeps its parallelism, since its state would be lost: set "
+            "a job that takes no checkpoints cannot be rescaled, since its state would be lost: set "
             "execution.checkpointing.interval"
         )
     problems = problems_of(graph, event.bounds)
@@ -34,4 +36,4 @@ def refusal_of(job: JobMaster, event: RescaleRequested, may_come: Callable[[int]
     needed = slots_of(graph, highest)
     if needed <= job.slots or may_come(needed):
         return ""
-    return f"it needs {needed} slots then, and there are {job.slots} for it; start a TaskManager, or ask for a lower parallelism"
+    return f"the new parallelism needs {needed} slots, and the job can have {job.slots}; start a TaskManager, or ask for a lower parallelism"

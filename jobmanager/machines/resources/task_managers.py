@@ -136,7 +136,7 @@ class ResourceManager:
         if not task_manager.broken:
             limit_ms = min(self._settings.reconnect_timeout_ms, self._settings.heartbeat_timeout_ms)
             text = (
-                f"the connection of TaskManager {task_manager_id} broke ({reason}); it has {limit_ms} ms to come back"
+                f"the connection of TaskManager {task_manager_id} broke ({reason}); it has {limit_ms} ms to reconnect"
             )
             self._buffer.log("WARN", text)
             self.expect(task_manager, limit_ms)
@@ -149,9 +149,7 @@ class ResourceManager:
         until_ms = task_manager.last_heartbeat_ms + self._settings.heartbeat_timeout_ms
         if task_manager.broken and until_ms > task_manager.expires_ms:
             within_ms = until_ms - self._buffer.now_ms
-            text = (
-                f"the process of TaskManager {task_manager_id} stands still; it has {within_ms} ms (heartbeat.timeout)"
-            )
+            text = f"the process of TaskManager {task_manager_id} does not respond; it is lost in {within_ms} ms (heartbeat.timeout)"
             self._buffer.log("WARN", text)
             self.expect(task_manager, within_ms)
 
@@ -160,15 +158,15 @@ class ResourceManager:
         task_manager = self._task_managers[task_manager_id]
         late_ms = self._buffer.now_ms - task_manager.expires_ms
         if late_ms > STOOD_STILL_MS and self._settings.reconnect_timeout_ms > 0:
-            text = f"this JobManager stood still for {late_ms} ms: it waits for TaskManager {task_manager_id} once more"
+            text = f"this JobManager was paused for {late_ms} ms, so TaskManager {task_manager_id} gets more time to reconnect"
             self._buffer.log("WARN", text)
             self.expect(task_manager, self._settings.reconnect_timeout_ms)
             return None
         if not task_manager.broken:
-            return "it is silent (heartbeat.timeout)"
+            return "it sent no heartbeat (heartbeat.timeout)"
         is_silent = self._buffer.now_ms >= task_manager.last_heartbeat_ms + self._settings.heartbeat_timeout_ms
         limit = "heartbeat.timeout" if is_silent else "tidegate.taskmanager.reconnect-timeout"
-        return f"its connection broke ({task_manager.broken}), and it did not come back ({limit})"
+        return f"its connection broke ({task_manager.broken}), and it did not reconnect ({limit})"
 
     def drain(self, task_manager_id: TaskManagerId) -> None:
         """Stops allocating slots of a TaskManager. No-op for one that is not registered."""

@@ -198,7 +198,7 @@ class Workers:
         there = sum(len(tm.slots) for tm in self._resources)
         if slots <= max(self._settings.max_slots, there):
             return None
-        return f"it needs {slots} slots, and {self._settings.max_slots_reason}"
+        return f"the job needs {slots} slots, but {self._settings.max_slots_reason}"
 
     def explain(self) -> str:
         """Describes which TaskManagers are being started, such as ``2 TaskManagers starting``; empty when none are.

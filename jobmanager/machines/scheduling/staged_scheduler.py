@@ -82,13 +82,15 @@ class StagedScheduler:
         self.advance()
 
     def reshape(self) -> None:
-        raise AssertionError("a job whose exchanges block keeps its shape")
+        raise AssertionError("a job with blocking exchanges cannot be rescaled")
 
     def adopt(self, execution: Execution) -> None:
-        raise AssertionError(f"{execution.attempt}: the next JobManager begins a job anew whose exchanges block")
+        raise AssertionError(
+            f"{execution.attempt} cannot be adopted: a new JobManager restarts a job with blocking exchanges from its beginning"
+        )
 
     def close_adoption(self) -> None:
-        raise AssertionError("the next JobManager begins a job anew whose exchanges block")
+        raise AssertionError("a new JobManager restarts a job with blocking exchanges from its beginning")
 
     def unschedule(self, subtask: SubtaskId) -> None:
         self._held_back.pop(subtask, None)
@@ -112,7 +114,7 @@ class StagedScheduler:
         advice = f"start a TaskManager, or raise slot.request.timeout ({self._settings.slot_request_timeout_ms} ms)"
         managers = len(list(self._resources))
         error = NoResourceAvailable(
-            f"no slot is free on any of {managers} TaskManagers, and a job needs one; {why or advice}"
+            f"the job needs a slot, and none is free on the {managers} registered TaskManagers; {why or advice}"
         )
         return ErrorInfo.of(error), tuple(self._ready)
 

@@ -38,7 +38,7 @@ class FaultHandlers:
         try:
             made = await desk.make(asked)
         except TidegateError as error:
-            raise bad_request(f"The fault was not made: {error.message}") from None
+            raise bad_request(f"The fault was not injected: {error.message}") from None
         return fault_item(made, [], {})
 
     def _desk(self) -> FaultDesk:
@@ -52,7 +52,7 @@ def _asked(body: JsonObject) -> AskedFault:
         kind = FaultKind(body.get("kind"))
     except ValueError:
         known = ", ".join(kind.value for kind in FaultKind)
-        raise bad_request(f"kind {body.get('kind')!r} is no fault; there are {known}.") from None
+        raise bad_request(f"kind {body.get('kind')!r} is not a kind of fault; known are {known}.") from None
     return AskedFault(
         kind,
         _job_id(body),
@@ -77,7 +77,7 @@ def _job_id(body: JsonObject) -> JobId | None:
 def _text(body: JsonObject, name: str) -> str:
     value = body.get(name) or ""
     if not isinstance(value, str):
-        raise bad_request(f"{name} {value!r} is no text.")
+        raise bad_request(f"{name} {value!r} is not a string.")
     return value
 
 
@@ -86,5 +86,5 @@ def _number(body: JsonObject, name: str, default: int, least: int = 0) -> int:
     if value is None:
         return default
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _MOST[name]:
-        raise bad_request(f"{name} {value!r} is no whole number from {least} to {_MOST[name]}.")
+        raise bad_request(f"{name} {value!r} is not a whole number from {least} to {_MOST[name]}.")
     return value

@@ -134,7 +134,7 @@ def _arguments(request: RestRequest, body: JsonObject) -> tuple[str, ...]:
     if found is None:
         return tuple(request.listed("programArg") or ())
     if not isinstance(found, list) or not all(isinstance(item, str) and "\0" not in item for item in found):
-        raise bad_request("Request did not match expected format: programArgsList has to be a list of texts.")
+        raise bad_request("Request did not match expected format: programArgsList has to be a list of strings.")
     return tuple(found)
 
 
@@ -187,7 +187,7 @@ def _settings(body: JsonObject) -> dict[str, str]:
     if not isinstance(found, dict) or not all(
         isinstance(value, str) and "\0" not in key + value for key, value in found.items()
     ):
-        raise bad_request("Request did not match expected format: flinkConfiguration has to be an object of texts.")
+        raise bad_request("Request did not match expected format: flinkConfiguration has to be an object of strings.")
     return found
 
 

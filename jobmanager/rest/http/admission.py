@@ -65,7 +65,7 @@ class RestAdmission:
         if header is not None or token:
             user = self._admission.of_token(token)
             if user is None:
-                raise RestError(401, "The token is not one of a user of this cluster.")
+                raise RestError(401, "The token belongs to no user of this cluster.")
             return user
         return self._admission.users.get().of_certificate(certificate) if certificate else None
 
@@ -80,7 +80,8 @@ class RestAdmission:
             user = self.who(request)
             if user is None:
                 raise RestError(
-                    401, "This cluster has users: send a token as `Authorization: Bearer`, or sign in on its page."
+                    401,
+                    "This cluster admits only its users: send a token as `Authorization: Bearer`, or sign in on its page.",
                 )
             check_role(user, needed, f"{request.method} {request.path}")
         except NotPermitted as error:
@@ -108,7 +109,7 @@ class RestAdmission:
         user = self._admission.of_token(token)
         if user is None:
             self._tell(None, request, "refused: not a token")
-            raise RestError(401, "The token is not one of a user of this cluster.")
+            raise RestError(401, "The token belongs to no user of this cluster.")
         self._tell(user, request, DONE)
         return user
 

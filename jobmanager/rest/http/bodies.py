@@ -74,7 +74,7 @@ class Upload:
         left = max_bytes
         async for part in await self._request.multipart():
             if not isinstance(part, BodyPartReader):
-                raise bad_request("Request did not match expected format: nested parts.")
+                raise bad_request("Request did not match expected format: a part of the form contains further parts.")
             if part.filename is not None:
                 names.append(part.filename.replace("\\", "/").rpartition("/")[2])
             with _place(path if part.filename is not None and len(names) == 1 else None) as write:

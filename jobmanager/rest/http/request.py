@@ -113,7 +113,7 @@ def text_of(body: Mapping[str, Json], name: str) -> str | None:
     """Returns a field that is a text or ``null``. Raises ``RestError`` 400."""
     value = body.get(name)
     if value is not None and not isinstance(value, str):
-        raise bad_request(f"Request did not match expected format: {name} has to be a text.")
+        raise bad_request(f"Request did not match expected format: {name} has to be a string.")
     return value
 
 

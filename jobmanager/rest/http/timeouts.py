@@ -82,4 +82,4 @@ class Response(web.Response):
             async with asyncio.timeout(SEND_TIMEOUT_MS / 1000):
                 await super().write_eof(*arguments, **options)
         except TimeoutError:
-            raise ConnectionResetError("the client does not read its answer") from None
+            raise ConnectionResetError("the client does not read the response") from None

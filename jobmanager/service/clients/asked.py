@@ -55,7 +55,7 @@ class AskedRequests:
             await self._jobs.note_asked(asked)
         except Deposed as error:
             raise Unreachable(
-                f"this JobManager leads no more, and did nothing; ask the next one ({error.message})"
+                f"this JobManager is no longer the leader and did nothing; send the request to the new leader ({error.message})"
             ) from None
         except StorageError as error:
             what = f"should this JobManager be lost, the next one will not know what was asked for: {error.message}"
@@ -91,7 +91,13 @@ class AskedRequests:
         except Deposed:
             return False
         except StorageError as error:
-            _log.warning("%s", with_ids(f"the next JobManager may do it again: {error.message}", job=job_id))
+            _log.warning(
+                "%s",
+                with_ids(
+                    f"the end of a request could not be stored, so a new JobManager may repeat it: {error.message}",
+                    job=job_id,
+                ),
+            )
         return True
 
     def _is_over(self, job_id: JobId) -> bool:

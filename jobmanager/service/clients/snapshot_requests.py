@@ -86,7 +86,7 @@ class SnapshotRequests:
         end = self._ends.get((job_id, request_id))
         if end is None:
             raise Misuse(
-                f"no savepoint or checkpoint request {request_id} of job {job_id}; ends are kept for 5 minutes"
+                f"job {job_id} has no savepoint or checkpoint request {request_id}; results are kept for 5 minutes"
             )
         done, _ = await asyncio.wait([end], timeout=wait_ms / 1000)
         return end.result() if done else None

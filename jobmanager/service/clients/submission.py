@@ -116,7 +116,9 @@ class Submission:
         left_out = drop_of_processes(request.graph.configuration)
         if left_out:
             _log.info(
-                "job %r sets options of processes, which are ignored: %s", request.graph.name, ", ".join(left_out)
+                "job %r sets options that only processes of the cluster read, so they are ignored: %s",
+                request.graph.name,
+                ", ".join(left_out),
             )
         graph = graph_from_pb(request.graph)
         self._check_graph(graph)
@@ -132,7 +134,11 @@ class Submission:
         known = (self._configuration_of(JobId(request.hidden_in)) or {}) if request.hidden_in else {}
         for key in hidden_keys(texts):
             if key not in known:
-                of = f"and job {request.hidden_in} has none here" if request.hidden_in else "as it was shown"
+                of = (
+                    f"and job {request.hidden_in} on this cluster has none"
+                    if request.hidden_in
+                    else "as in the output that it comes from"
+                )
                 raise InvalidJob(
                     f"job {request.graph.name!r}: the value of {key} is hidden, {of}; submit it with its value"
                 )
@@ -181,7 +187,7 @@ def _check_format(request: pb.SubmitJobRequest) -> None:
     if request.job_format != JOB_FORMAT:
         theirs = f"tidegate {request.client_version or 'of an unknown version'}"
         raise VersionMismatch(
-            f"it was submitted to {theirs} in form {request.job_format} of jobs, and this JobManager is tidegate {VERSION}, which reads form {JOB_FORMAT}; "
+            f"the job was submitted to {theirs} in job format {request.job_format}, and this JobManager, tidegate {VERSION}, reads format {JOB_FORMAT}; "
             f"start {theirs} again, stop the job with a savepoint, and run it with -s on this version"
         )
 

@@ -85,7 +85,7 @@ class Term:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(ASK_AGAIN_S):
                         await self.is_over.wait()
-        raise Deposed(f"this JobManager leads no more: {self._why}")
+        raise Deposed(f"this JobManager is no longer the leader: {self._why}")
 
 
 class ElectionService:
@@ -177,7 +177,7 @@ class ElectionService:
             case lead.GiveUpLock():
                 self._driver.submit(self.election.give_up)
             case lead.StartLeading():
-                _log.info("leads in term %d", command.term)
+                _log.info("this JobManager leads in term %d", command.term)
                 self._term = Term(command.term)
                 self._has_begun.set()
             case lead.PauseCommits():
@@ -189,7 +189,7 @@ class ElectionService:
                 if self._term is not None:
                     self._term.resume()
             case lead.StopLeading():
-                _log.info("leads no more: %s", command.reason)
+                _log.info("this JobManager is no longer the leader: %s", command.reason)
                 term, self._term = self._term, None
                 self._has_begun.clear()
                 if term is not None:

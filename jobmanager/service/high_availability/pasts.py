@@ -69,4 +69,9 @@ class Pasts:
     def _kept(self, job_id: JobId, writing: asyncio.Future[None]) -> None:
         self._writing.discard(job_id)
         if not writing.cancelled() and (error := writing.exception()) is not None:
-            _log.warning("%s", with_ids(f"the next JobManager will not show what came before: {error}", job=job_id))
+            _log.warning(
+                "%s",
+                with_ids(
+                    f"the job's history could not be stored, so a new JobManager will not show it: {error}", job=job_id
+                ),
+            )

@@ -90,7 +90,7 @@ class ClientServicer(SnapshotServicer):
             await self._blobs.keep(job_id)
             await self._availability.jobs.add(job_id, request)
         except Deposed as error:
-            raise Unreachable(f"this JobManager leads no more; ask the next one ({error.message})") from None
+            raise Unreachable(f"this JobManager is no longer the leader; ask the new one ({error.message})") from None
         except InvalidJob:
             raise
         except TidegateError:
@@ -115,7 +115,7 @@ class ClientServicer(SnapshotServicer):
             bounds = bounds_with(job, request.parallelism, request.vertices)
             event = RescaleRequested(job.job_id, bounds)
             if refusal := self._core.machine.refusal_of(event):
-                raise Misuse(f"job {job.job_id} keeps its parallelism: {refusal}")
+                raise Misuse(f"job {job.job_id} was not rescaled: {refusal}")
             await self._core.ask(event)
         except TidegateError as error:
             return pb.RescaleJobResponse(error=error_to_pb(ErrorInfo.of(error)))

@@ -42,7 +42,9 @@ class Disposal:
             needed = (checkpoints.last_completed, checkpoints.last_restored)
             is_same = partial(self._storage.is_same, location)
             if any([c is not None and await self._pool.submit(partial(is_same, c.location)) for c in needed]):
-                raise Misuse(f"{location} is what job {job.job_id} would recover from; cancel or stop the job first")
+                raise Misuse(
+                    f"{location} cannot be removed, since job {job.job_id} would recover from it; cancel or stop the job first"
+                )
         unshared = await self._pool.submit(partial(self._storage.shared_by_nobody_else, location))
         await self._pool.submit(partial(self._storage.discard, location))
         unused = [path for path in unshared if not self._core.machine.uses_shared_file(path)]
@@ -85,7 +87,7 @@ class SnapshotServicer(JobManagerClientServiceServicer):
         try:
             job_id = known_job(self._core, request.job_id)
             if request_id and not _REQUEST_ID.fullmatch(request_id):
-                raise Misuse(f"the id of a request has 32 hex digits, and not {request_id!r}")
+                raise Misuse(f"the request id {request_id!r} does not have 32 hex digits")
             if not directory and not self._core.has_savepoint_directory(job_id):
                 raise Misuse(
                     "No savepoint directory configured. You can either specify a directory or configure a default "
@@ -114,7 +116,7 @@ def known_job(core: JobManagerCore, text: str) -> JobId:
     except ValueError as error:
         raise Misuse(str(error)) from None
     if not core.is_known(job_id):
-        raise UnknownJob(f"no job {job_id} here; `tidegate list -a` shows those that are")
+        raise UnknownJob(f"this cluster has no job {job_id}; `tidegate list -a` shows all jobs")
     return job_id
 
 

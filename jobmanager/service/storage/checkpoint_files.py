@@ -139,7 +139,9 @@ class CheckpointFiles:
         try:
             await self._pool.submit(partial(self._storage.remove_empty, directory, job_id))
         except TidegateError as error:
-            _log.warning("%s", with_ids(f"empty directories of the job stay: {error.message}", job=job_id))
+            _log.warning(
+                "%s", with_ids(f"empty directories of the job could not be removed: {error.message}", job=job_id)
+            )
 
     async def _after(self, before: asyncio.Task[None] | None, work: Coroutine[object, None, Event]) -> None:
         if before is not None:
@@ -231,7 +233,7 @@ class CheckpointFiles:
             outcome = await self._pool.submit(partial(self._storage.read_back, command.location))
             if not outcome.outcome_unknown:
                 return await self._commit(command, outcome)
-            _log.warning("still unknown whether a checkpoint was written: %s", outcome.error)
+            _log.warning("it is still unknown whether a checkpoint was written: %s", outcome.error)
             await asyncio.sleep(READ_BACK_RETRY_MS / 1000)
 
     async def _commit(
@@ -315,7 +317,7 @@ async def _missing(check: asyncio.Future[None]) -> StorageError | None:
     except CheckpointFilesMissing as error:
         return error
     except StorageError as error:
-        _log.warning("not known whether all files of a checkpoint are there: %s", error.message)
+        _log.warning("could not check whether all files of a checkpoint exist: %s", error.message)
     return None
 
 

@@ -81,5 +81,5 @@ class FaultyStorage(CheckpointStorage):
         if time.monotonic() < self._slow_until_s:
             time.sleep(self._delay_s)  # the fault that was asked for
         if time.monotonic() < self._full_until_s:
-            return StorageError("no space left on device (a fault on purpose)")
+            return StorageError("no space left on device (an injected fault)")
         return None

@@ -90,7 +90,7 @@ class CommandDriver:
         try:
             self._jobs = await self._listed()
         except ExternalError as error:
-            _log.warning("TaskManagers of an earlier JobManager are not known: %s", error.message)
+            _log.warning("could not list the TaskManagers that an earlier JobManager started: %s", error.message)
         self._polling = asyncio.create_task(self._poll())
         return tuple(self._jobs)
 
@@ -108,7 +108,9 @@ class CommandDriver:
             }
             said = await _run(self._commands.start, values)
             if not said.split():
-                raise ExternalError(f"{self._commands.start[0]} printed no name of what it started")
+                raise ExternalError(
+                    f"{self._commands.start[0]} did not print the name of the TaskManager that it started"
+                )
         except OSError as error:
             self._ended(worker_id, f"cannot write {error.filename}: {error.strerror}")
         except ExternalError as error:
@@ -124,7 +126,7 @@ class CommandDriver:
         try:
             await _run(self._commands.stop, {"id": [worker_id], "job": [job]})
         except ExternalError as error:
-            _log.error("%s (%s) is not stopped: %s", worker_id, job, error.message)
+            _log.error("could not stop TaskManager %s (%s): %s", worker_id, job, error.message)
 
     async def close(self, *, stop_all: bool) -> None:
         if self._polling is not None:
@@ -140,7 +142,7 @@ class CommandDriver:
             try:
                 listed = await self._listed()
             except ExternalError as error:
-                _log.warning("which TaskManagers run is not known: %s", error.message)
+                _log.warning("could not list the running TaskManagers: %s", error.message)
                 continue
             for worker_id in before:
                 self._note(worker_id, is_listed=worker_id in listed)
@@ -192,7 +194,7 @@ async def _run(words: Sequence[str], values: Mapping[str, Sequence[str]]) -> str
     except TimeoutError:
         process.kill()
         await process.wait()
-        raise ExternalError(f"{command[0]} did not end for {ANSWER_S:.0f} s") from None
+        raise ExternalError(f"{command[0]} did not end within {ANSWER_S:.0f} s") from None
     if process.returncode != 0:
         text = (errors or said).decode("utf-8", "replace").strip()[-SHOWN_CHARACTERS:]
         raise ExternalError(f"{command[0]} ended with exit code {process.returncode}: {text or 'and printed nothing'}")

@@ -91,7 +91,7 @@ class ProcessDriver:
             family = [process, *process.children(recursive=True)]
             process.send_signal(signal.SIGTERM)
             if not await _has_ended(process, child):
-                _log.warning("pid %d did not end for %.0f s and is killed", pid, END_S)
+                _log.warning("TaskManager process %d did not end within %.0f s and is killed", pid, END_S)
             for left in family:
                 with contextlib.suppress(psutil.Error):
                     left.kill()

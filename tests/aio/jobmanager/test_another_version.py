@@ -67,8 +67,8 @@ async def test_a_job_in_another_form_is_refused_in_words_and_left_alone(
         assert await listed(client) == {}
     assert "the job is not recovered" in caplog.text
     assert (
-        f"it was submitted to tidegate 0.1.0 in form {JOB_FORMAT} of jobs, and this JobManager is tidegate 9.9.9, "
-        f"which reads form {JOB_FORMAT + 1}; start tidegate 0.1.0 again" in caplog.text
+        f"the job was submitted to tidegate 0.1.0 in job format {JOB_FORMAT}, and this JobManager, tidegate 9.9.9, reads "
+        f"format {JOB_FORMAT + 1}; start tidegate 0.1.0 again" in caplog.text
     )
     assert jobs_in(tmp_path) == [JOB]
     assert [path.name for path in (tmp_path / "ha/default/blobs").iterdir()] == [f"{KEY}-1"]

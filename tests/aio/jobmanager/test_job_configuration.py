@@ -59,10 +59,14 @@ async def test_a_job_that_is_submitted_as_it_was_shown_has_its_secrets() -> None
         await put_blob(client)
         refused = await submit(client, again)
         assert (
-            "the value of s3.secret-key is hidden, as it was shown; submit it with its value" in refused.error.message
+            "the value of s3.secret-key is hidden, as in the output that it comes from; submit it with its value"
+            in refused.error.message
         )
         refused = await submit(client, again, hidden_in="c" * 32)
-        assert f"the value of s3.secret-key is hidden, and job {'c' * 32} has none here" in refused.error.message
+        assert (
+            f"the value of s3.secret-key is hidden, and job {'c' * 32} on this cluster has none"
+            in refused.error.message
+        )
         task_manager.deployments.clear()
         accepted = await submit(client, again, hidden_in=JOB)
         assert not accepted.HasField("error"), accepted.error

@@ -29,7 +29,7 @@ def settings(directory: Path, **more: str) -> dict[str, str]:
 async def until_noticed(caplog: pytest.LogCaptureFixture) -> None:
     """Until the JobManager says that a connection broke."""
     async with asyncio.timeout(LIMIT_S):
-        while "ms to come back" not in caplog.text:  # noqa: ASYNC110  (a line of the log)
+        while "ms to reconnect" not in caplog.text:  # noqa: ASYNC110  (a line of the log)
             await asyncio.sleep(0.01)
 
 
@@ -91,4 +91,4 @@ async def test_one_that_does_not_come_back_is_lost_after_its_time(tmp_path: Path
         await run_job(client, **settings(tmp_path))
         await task_manager.break_link()
         lost = await watch_until(client, JOB, lambda status: status.restarts == 1, LIMIT_S)
-        assert "it did not come back (tidegate.taskmanager.reconnect-timeout)" in lost.failure.message
+        assert "it did not reconnect (tidegate.taskmanager.reconnect-timeout)" in lost.failure.message

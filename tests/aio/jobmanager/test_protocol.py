@@ -270,7 +270,7 @@ async def test_blobs_come_back_whole_and_unknown_ones_are_named() -> None:
         await put_blob(client)
         chunks = [chunk.data async for chunk in task_manager.job_manager.GetBlob(common_pb2.BlobRef(key=KEY))]
         assert b"".join(chunks) == PROGRAM
-        with pytest.raises(Exception, match="no blob"):
+        with pytest.raises(Exception, match="does not have the program"):
             _ = [chunk async for chunk in task_manager.job_manager.GetBlob(common_pb2.BlobRef(key="../etc/passwd"))]
 
 

@@ -175,7 +175,7 @@ async def test_placeholders_are_words_and_parts_of_words(tmp_path: Path) -> None
     [
         ("/not/there {id}", "/not/there: No such file or directory"),
         ("sh -c 'echo no licence left >&2; exit 3' {id}", "sh ended with exit code 3: no licence left"),
-        ("true {id}", "true printed no name of what it started"),
+        ("true {id}", "true did not print the name of the TaskManager that it started"),
     ],
 )
 async def test_a_start_that_fails_is_told(tmp_path: Path, start: str, says: str) -> None:
@@ -202,7 +202,7 @@ async def test_a_list_that_fails_ends_nothing(tmp_path: Path, caplog: pytest.Log
     driver = command_driver(tmp_path, told, "echo 1")
     await driver.find()
     (tmp_path / "list").unlink()
-    await until(lambda: caplog.text.count("which TaskManagers run is not known") >= 3)
+    await until(lambda: caplog.text.count("could not list the running TaskManagers") >= 3)
     assert told.ended == []
     await driver.close(stop_all=False)
 

@@ -55,13 +55,13 @@ async def test_one_is_made_and_stands_behind_the_failure_that_it_made() -> None:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ({}, "kind None is no fault; there are kill-subtask, "),
-        ({"kind": "explode"}, "kind 'explode' is no fault"),
+        ({}, "kind None is not a kind of fault; known are kill-subtask, "),
+        ({"kind": "explode"}, "kind 'explode' is not a kind of fault"),
         ({"kind": "kill-subtask", "job": "x"}, "job: "),
-        ({"kind": "kill-subtask", "job": JOB, "vertex": 7}, "vertex 7 is no text"),
+        ({"kind": "kill-subtask", "job": JOB, "vertex": 7}, "vertex 7 is not a string"),
         ({"kind": "kill-subtask", "job": JOB, "vertex": "sink", "subtask": 9}, "sink has the subtasks 0 to 1"),
-        ({"kind": "slow-state", "delay-ms": -1}, "delay-ms -1 is no whole number from 0 to 3600000"),
-        ({"kind": "cut-channels"}, "The fault was not made: tm-1:1 does not answer"),
+        ({"kind": "slow-state", "delay-ms": -1}, "delay-ms -1 is not a whole number from 0 to 3600000"),
+        ({"kind": "cut-channels"}, "The fault was not injected: tm-1:1 does not answer"),
     ],
 )
 async def test_what_cannot_be_made_says_why(body: Any, words: str) -> None:

@@ -74,7 +74,7 @@ BAD: dict[str, tuple[str, bytes, str]] = {
     "a name that leads elsewhere is cut": ("../../etc/cron.d/job.txt", b"x", "Only Python job files"),
     "another kind of file": ("job.sh", b"rm -rf /", "Only Python job files"),
     "a hidden file": (".py", b"", "Only Python job files"),
-    "a binary": ("job.py", b"\x7fELF\xff\xfe", "no UTF-8 text"),
+    "a binary": ("job.py", b"\x7fELF\xff\xfe", "not UTF-8 text"),
     "a NUL": ("job.py", b"print()\0", "it holds a NUL"),
     "no zip": ("job.zip", b"PK no zip", "not a zip file"),
     "a jar of Java": ("job.jar", zipped({"META-INF/MANIFEST.MF": "", "x/Y.class": ""}), "no Python job file"),

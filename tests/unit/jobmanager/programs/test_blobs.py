@@ -42,13 +42,13 @@ def test_damage_is_noticed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("key", ["0" * 64, "../../etc/passwd", ""])
 def test_what_is_not_here_is_named(tmp_path: Path, key: str) -> None:
-    with pytest.raises(StorageError, match="no blob"):
+    with pytest.raises(StorageError, match="does not have the program"):
         list(BlobStore(None, tmp_path).read(key, 4))
 
 
 def test_a_blob_lives_as_long_as_a_job_needs_it(tmp_path: Path) -> None:
     store = BlobStore(None, tmp_path)
-    with pytest.raises(InvalidJob, match="job 'job 1' needs blob"):
+    with pytest.raises(InvalidJob, match=r"job 'job 1' needs the program \(blob\)"):
         store.retain(graph("1"))
     put(store)
     store.retain(graph("1"))

@@ -171,9 +171,9 @@ def test_a_damaged_newest_checkpoint_is_passed_over_where_the_user_allows_it() -
 
 
 def test_the_refusal_names_what_there_is() -> None:
-    with pytest.raises(CorruptData, match=r"To choose from: .*chk-8, .*chk-7\. Start the job"):
+    with pytest.raises(CorruptData, match=r"Intact ones are: .*chk-8, .*chk-7\. Start the job"):
         take_inventory([whole(7), whole(8), damaged(9)])
-    with pytest.raises(CorruptData, match="No other checkpoint or savepoint of the job"):
+    with pytest.raises(CorruptData, match="The JobManager knows no other intact checkpoint or savepoint"):
         take_inventory([damaged(9)])
 
 
@@ -214,7 +214,7 @@ def test_state_that_is_damaged_fails_the_job_without_a_restart_and_nothing_is_re
     assert job.restarts == 1, "that of the test"
     assert job.failure is not None
     assert "/cp/chk-2/s-1 is damaged" in job.failure.message
-    assert "To choose from: /cp/chk-1. Start the job from one of them with run -s PATH" in job.failure.message
+    assert "Intact ones are: /cp/chk-1. Start the job from one of them with run -s PATH" in job.failure.message
     assert (discarded(cluster), len(cluster.of(c.JobTerminated))) == ([], 1)
 
 
@@ -224,7 +224,7 @@ def test_what_is_gone_too_is_not_named_as_a_choice() -> None:
     fail_over_damage(cluster)
     failure = cluster.job().failure
     assert failure is not None
-    assert "No other checkpoint or savepoint of the job is known to be whole" in failure.message
+    assert "The JobManager knows no other intact checkpoint or savepoint of the job" in failure.message
     assert "/cp/chk-1" not in failure.message
 
 
@@ -236,7 +236,7 @@ def test_a_savepoint_of_the_job_is_a_choice_and_never_gone_on_from_by_itself() -
     failure = cluster.job().failure
     assert failure is not None
     assert cluster.job_state() is J.FAILED
-    assert f"To choose from: {savepoint}." in failure.message
+    assert f"Intact ones are: {savepoint}." in failure.message
 
 
 def test_the_job_goes_on_from_an_older_checkpoint_where_the_user_allows_it() -> None:

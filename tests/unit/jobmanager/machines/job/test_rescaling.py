@@ -335,7 +335,7 @@ def refusal(cluster: Cluster, parallelism: int) -> str:
 
 def test_a_job_is_refused_slots_that_are_not_there() -> None:
     assert refusal(running(slots=4), 4) == ""
-    assert "needs 5 slots then, and there are 4 for it" in refusal(running(slots=4), 5)
+    assert "needs 5 slots, and the job can have 4" in refusal(running(slots=4), 5)
 
 
 def test_slots_that_taskmanagers_would_bring_count() -> None:

@@ -155,7 +155,7 @@ def test_one_that_does_not_come_back_in_time_is_lost() -> None:
     assert cluster.job_state() is J.RESTARTING
     failure = cluster.job().failure
     assert failure is not None
-    assert "it did not come back (tidegate.taskmanager.reconnect-timeout)" in failure.message
+    assert "it did not reconnect (tidegate.taskmanager.reconnect-timeout)" in failure.message
 
 
 STANDS_STILL = e.TaskManagerStoodStill(TM, "s1")
@@ -173,7 +173,7 @@ def test_one_whose_process_stands_still_has_until_the_heartbeat_timeout() -> Non
     assert cluster.job_state() is J.RESTARTING
     failure = cluster.job().failure
     assert failure is not None
-    assert "it did not come back (heartbeat.timeout)" in failure.message
+    assert "it did not reconnect (heartbeat.timeout)" in failure.message
 
 
 def test_one_whose_process_is_gone_is_lost_at_once_while_it_is_waited_for() -> None:

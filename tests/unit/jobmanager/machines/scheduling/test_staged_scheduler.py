@@ -166,7 +166,7 @@ def test_a_job_that_gets_no_slot_says_so_in_time() -> None:
     assert cluster.job_state() is JobState.FAILED
     failure = cluster.job().failure
     assert failure is not None
-    assert "no slot is free on any of 0 TaskManagers" in failure.message
+    assert "none is free on the 0 registered TaskManagers" in failure.message
 
 
 def test_with_one_slot_it_waits_for_no_other() -> None:
