@@ -26,7 +26,7 @@ from tidegate.taskmanager.machines.snapshot import SnapshotCoordinator
 from tidegate.taskmanager.machines.snapshot_write import SnapshotWrite
 from tidegate.taskmanager.machines.source_pause import SourcePause
 from tidegate.taskmanager.machines.split_watermarks import SplitWatermarks
-from tidegate.taskmanager.machines.subtask import SubtaskLife
+from tidegate.taskmanager.machines.subtask import SubtaskLifecycle
 from tidegate.taskmanager.machines.task_manager import TaskManagerMachine
 from tidegate.taskmanager.machines.watermarks import WatermarkValve
 
@@ -49,7 +49,7 @@ EVENTS: Mapping[type[Machine], tuple[str, ...]] = {
     SnapshotWrite: ("begin", "on"),
     SourcePause: ("on_barrier", "on_waited", "on_settled"),
     SplitWatermarks: ("assigned", "expected", "seen", "advanced", "marked", "retired", "passed", "watermark"),
-    SubtaskLife: ("on",),
+    SubtaskLifecycle: ("on",),
     TaskManagerMachine: ("on",),
     TrackingHandler: ("on",),
     WatermarkValve: ("on",),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tidegate.jobmanager.machines.job.job_status import JOB_LIFE
+from tidegate.jobmanager.machines.job.job_status import JOB_TRANSITIONS
 from tidegate.model.states import EXECUTION_TRANSITIONS, ExecutionState
 from tidegate.taskmanager.machines.barrier_handler import BARRIER_TRANSITIONS
-from tidegate.taskmanager.machines.subtask import LIFE_TRANSITIONS
+from tidegate.taskmanager.machines.subtask import SUBTASK_TRANSITIONS
 
 
 def state_machines_page() -> Iterator[str]:
@@ -17,17 +17,19 @@ def state_machines_page() -> Iterator[str]:
     yield ""
     yield "Each diagram is drawn from a table in the code, and tests go through every event in every state. An arrow names the events"
     yield "that may lead along it; what has no arrow leaves the state as it is."
-    job = [(s.value, t.value, event.value) for s, exits in JOB_LIFE.items() for event, t in exits.items()]
-    yield from _diagram("A job", "`JOB_LIFE` in `jobmanager/machines/job/job_status.py`", job)
+    job = [(s.value, t.value, event.value) for s, exits in JOB_TRANSITIONS.items() for event, t in exits.items()]
+    yield from _diagram("A job", "`JOB_TRANSITIONS` in `jobmanager/machines/job/job_status.py`", job)
     attempts = [(s.value, t.value, "") for s, exits in EXECUTION_TRANSITIONS.items() for t in _in_order(exits)]
     yield from _diagram("An execution attempt", "`EXECUTION_TRANSITIONS` in `tidegate/model/states.py`", attempts)
-    life = [
+    lifecycle = [
         (state.value, target.value, event.__name__)
-        for state, exits in LIFE_TRANSITIONS.items()
+        for state, exits in SUBTASK_TRANSITIONS.items()
         for event, targets in exits.items()
         for target in targets
     ]
-    yield from _diagram("The life of a subtask", "`LIFE_TRANSITIONS` in `taskmanager/machines/subtask.py`", life)
+    yield from _diagram(
+        "The life of a subtask", "`SUBTASK_TRANSITIONS` in `taskmanager/machines/subtask.py`", lifecycle
+    )
     barriers = [
         (before.__name__, after.__name__, event.__name__)
         for before, exits in BARRIER_TRANSITIONS.items()

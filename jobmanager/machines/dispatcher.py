@@ -98,7 +98,7 @@ class Dispatcher:
 
     def state_of(self, job_id: JobId) -> JobState | None:
         job = self._jobs.get(job_id)
-        return job.life.state if job else None
+        return job.lifecycle.state if job else None
 
     def graph_of(self, job_id: JobId) -> JobGraph | None:
         """Returns the job graph with the current parallelism; ``None`` for an unknown job."""
@@ -123,7 +123,7 @@ class Dispatcher:
     def past(self, job_id: JobId) -> JobPast | None:
         """Returns the history of a job to store for the next JobManager; ``None`` when the job is terminal or unknown."""
         job = self._jobs.get(job_id)
-        return show.job_past(job) if job and not job.life.state.is_terminal else None
+        return show.job_past(job) if job and not job.lifecycle.state.is_terminal else None
 
     def refusal_of(self, event: RescaleRequested) -> str:
         """Returns why a job cannot be rescaled as requested; empty when it can. The job must be known."""
@@ -132,7 +132,7 @@ class Dispatcher:
     def uses_shared_file(self, path: str) -> bool:
         """Tells whether a job that is not terminal may restore this shared file or refer to it in a later checkpoint."""
         return any(
-            path in job.coordinator.shared_files for job in self._jobs.values() if not job.life.state.is_terminal
+            path in job.coordinator.shared_files for job in self._jobs.values() if not job.lifecycle.state.is_terminal
         )
 
     # ---- what happens ------------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ class Dispatcher:
         self._jobs[job_id] = job
         if isinstance(event, JobRecovered) and event.past is not None:
             completed = {found.checkpoint_id for found in event.checkpoints if found.manifest is not None}
-            job.life.recall(event.past)
+            job.lifecycle.recall(event.past)
             job.coordinator.stats.recall(event.past.checkpoints, completed, self._buffer.now_ms)
         job.start()
 

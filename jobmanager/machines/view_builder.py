@@ -35,17 +35,17 @@ if TYPE_CHECKING:
 def job_view(job: JobMaster, resources: ResourceManager, supply: WorkerSupply) -> JobView:
     """Builds the full view of a job. Linear in the number of subtasks."""
     graph = job.executions.graph
-    life = job.life
+    lifecycle = job.lifecycle
     return JobView(
         job_id=job.job_id,
         name=graph.name,
-        state=life.state,
-        start_ms=min(life.timestamps_ms.values()),
-        end_ms=life.timestamps_ms[life.state] if life.state.is_terminal else None,
-        state_timestamps_ms=dict(life.timestamps_ms),
-        restarts=life.restarts,
-        failure=life.failures[-1].error if life.failures else None,
-        failures=tuple(life.failures),
+        state=lifecycle.state,
+        start_ms=min(lifecycle.timestamps_ms.values()),
+        end_ms=lifecycle.timestamps_ms[lifecycle.state] if lifecycle.state.is_terminal else None,
+        state_timestamps_ms=dict(lifecycle.timestamps_ms),
+        restarts=lifecycle.restarts,
+        failure=lifecycle.failures[-1].error if lifecycle.failures else None,
+        failures=tuple(lifecycle.failures),
         waiting_for=_waiting_for(job, supply),
         starting_since_ms=supply.starting_since_ms if job.scheduler.waiting_for else None,
         vertices=tuple(_vertex_view(job, v.vertex_id, resources) for v in graph.vertices),
@@ -59,16 +59,16 @@ def job_view(job: JobMaster, resources: ResourceManager, supply: WorkerSupply) -
 
 
 def job_summary(job: JobMaster, supply: WorkerSupply) -> JobSummary:
-    graph, life = job.executions.graph, job.life
+    graph, lifecycle = job.executions.graph, job.lifecycle
     return JobSummary(
         job_id=job.job_id,
         name=graph.name,
-        state=life.state,
-        start_ms=min(life.timestamps_ms.values()),
-        end_ms=life.timestamps_ms[life.state] if life.state.is_terminal else None,
-        state_timestamps_ms=dict(life.timestamps_ms),
-        restarts=life.restarts,
-        failure=life.failures[-1].error if life.failures else None,
+        state=lifecycle.state,
+        start_ms=min(lifecycle.timestamps_ms.values()),
+        end_ms=lifecycle.timestamps_ms[lifecycle.state] if lifecycle.state.is_terminal else None,
+        state_timestamps_ms=dict(lifecycle.timestamps_ms),
+        restarts=lifecycle.restarts,
+        failure=lifecycle.failures[-1].error if lifecycle.failures else None,
         waiting_for=_waiting_for(job, supply),
         starting_since_ms=supply.starting_since_ms if job.scheduler.waiting_for else None,
         vertices=tuple(
@@ -91,9 +91,11 @@ def job_past(job: JobMaster) -> JobPast:
         last_savepoint=shown.last_savepoint and _without_subtasks(shown.last_savepoint),
         last_restored=shown.last_restored and _without_subtasks(shown.last_restored),
     )
-    life = job.life
+    lifecycle = job.lifecycle
     attempts = tuple(PastAttempt(e.attempt, dict(e.timestamps_ms)) for e in job.executions if e.was_deployed)
-    return JobPast(min(life.timestamps_ms.values()), life.restarts, tuple(life.failures), whole, attempts)
+    return JobPast(
+        min(lifecycle.timestamps_ms.values()), lifecycle.restarts, tuple(lifecycle.failures), whole, attempts
+    )
 
 
 def _without_subtasks(checkpoint: CheckpointView) -> CheckpointView:

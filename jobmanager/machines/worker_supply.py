@@ -124,7 +124,7 @@ class WorkerSupply:
     # ---- decisions ---------------------------------------------------------------------------------------------------
 
     def _needing(self) -> Iterable[JobMaster]:
-        return (job for job in self._jobs.values() if job.life.state in _NEEDING)
+        return (job for job in self._jobs.values() if job.lifecycle.state in _NEEDING)
 
     def _need(self) -> Need:
         missing = {job: job.missing_slots for job in self._needing()}

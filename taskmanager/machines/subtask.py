@@ -1,6 +1,6 @@
 """The lifecycle of a subtask, with the rules of its final checkpoint.
 
-The states and where each event leads are data, ``LIFE_TRANSITIONS``; docs/state-machines.md draws them.
+The states and where each event leads are data, ``SUBTASK_TRANSITIONS``; docs/state-machines.md draws them.
 
 RUNNING, AT_END, SETTLING and CLOSING are all reported as RUNNING. AT_END: all input was processed, operators have finished, end of data was sent and reported
 once; the subtask still takes part in checkpoints, also after its final one while its producers have not ended their partitions. SETTLING: asynchronous parts of
@@ -31,7 +31,7 @@ COMMIT_EVERYTHING = 2**62
 """The checkpoint id that stands for everything, when checkpointing is off."""
 
 
-class LifeState(Enum):
+class LifecycleState(Enum):
     CREATED = "CREATED"
     INITIALIZING = "INITIALIZING"
     RUNNING = "RUNNING"
@@ -107,7 +107,7 @@ class ClosingFailed:
     """The operators could not be closed, after the subtask had finished."""
 
 
-LifeEvent = (
+LifecycleEvent = (
     InitializationStarted
     | Initialized
     | Barrier
@@ -171,7 +171,7 @@ class StopWork:
     """Leaves the loop and closes everything. After that the final state is reported to the TaskManager, unless the control stream is cut off."""
 
 
-LifeCommand = (
+LifecycleCommand = (
     ReportState | ReportEndOfData | EndData | PassTrigger | DeclineTrigger | CommitAll | EndPartitions | StopWork
 )
 
@@ -181,17 +181,17 @@ LifeCommand = (
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    state: ClassVar = LifeState.CREATED
+    state: ClassVar = LifecycleState.CREATED
 
 
 @dataclass(frozen=True, slots=True)
 class Initializing:
-    state: ClassVar = LifeState.INITIALIZING
+    state: ClassVar = LifecycleState.INITIALIZING
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    state: ClassVar = LifeState.RUNNING
+    state: ClassVar = LifecycleState.RUNNING
     inputs_closed: bool
 
 
@@ -201,7 +201,7 @@ class AtEnd:
     data; the final checkpoint is this one or a later one.
     """
 
-    state: ClassVar = LifeState.AT_END
+    state: ClassVar = LifecycleState.AT_END
     inputs_closed: bool
     is_confirmed: bool = False
     final_min_id: int | None = None
@@ -209,31 +209,31 @@ class AtEnd:
 
 @dataclass(frozen=True, slots=True)
 class Settling:
-    state: ClassVar = LifeState.SETTLING
+    state: ClassVar = LifecycleState.SETTLING
 
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    state: ClassVar = LifeState.CLOSING
+    state: ClassVar = LifecycleState.CLOSING
 
 
 @dataclass(frozen=True, slots=True)
 class Over:
     """The subtask has ended in ``state``, which was reported, or with CUT_OFF never will be."""
 
-    state: LifeState
+    state: LifecycleState
 
 
-Life = Created | Initializing | Running | AtEnd | Settling | Closing | Over
-Step = tuple[Life, Sequence[LifeCommand]]
+Lifecycle = Created | Initializing | Running | AtEnd | Settling | Closing | Over
+Step = tuple[Lifecycle, Sequence[LifecycleCommand]]
 
-_S = LifeState
-_ENDS: dict[type[LifeEvent], tuple[LifeState, ...]] = {
+_S = LifecycleState
+_ENDS: dict[type[LifecycleEvent], tuple[LifecycleState, ...]] = {
     CancelRequested: (_S.CANCELED,),
     SubtaskFailed: (_S.FAILED,),
     ControlBroken: (_S.CUT_OFF,),
 }
-LIFE_TRANSITIONS: Mapping[LifeState, Mapping[type[LifeEvent], tuple[LifeState, ...]]] = {
+SUBTASK_TRANSITIONS: Mapping[LifecycleState, Mapping[type[LifecycleEvent], tuple[LifecycleState, ...]]] = {
     _S.CREATED: {InitializationStarted: (_S.INITIALIZING,), **_ENDS},
     _S.INITIALIZING: {Initialized: (_S.RUNNING,), **_ENDS},
     _S.RUNNING: {DataFinished: (_S.AT_END, _S.SETTLING), **_ENDS},
@@ -247,7 +247,7 @@ LIFE_TRANSITIONS: Mapping[LifeState, Mapping[type[LifeEvent], tuple[LifeState, .
 }
 """The states that an event may lead to from each state. An event may also leave the state as it is."""
 
-ILLEGAL: Mapping[type[LifeEvent], frozenset[LifeState]] = {
+ILLEGAL: Mapping[type[LifecycleEvent], frozenset[LifecycleState]] = {
     InitializationStarted: frozenset({_S.INITIALIZING, _S.RUNNING, _S.AT_END, _S.SETTLING, _S.CLOSING}),
     Initialized: frozenset({_S.CREATED, _S.RUNNING, _S.AT_END, _S.SETTLING, _S.CLOSING}),
     DataFinished: frozenset({_S.CREATED, _S.INITIALIZING, _S.AT_END, _S.SETTLING, _S.CLOSING}),
@@ -257,10 +257,10 @@ ILLEGAL: Mapping[type[LifeEvent], frozenset[LifeState]] = {
 """The states in which each event can only come from a mistake in this code."""
 
 
-class SubtaskLife:
+class SubtaskLifecycle:
     def __init__(self, *, checkpointing: bool, has_inputs: bool, has_snapshots: bool = True) -> None:
         """``has_snapshots``: false for a job in BATCH execution mode, which has no savepoints either."""
-        self._now: Life = Created()
+        self._now: Lifecycle = Created()
         self._has_snapshots = has_snapshots
         self._checkpointing = checkpointing
         self._has_inputs = has_inputs
@@ -268,19 +268,19 @@ class SubtaskLife:
         """Id of the newest checkpoint whose trigger was passed on; 0: none."""
 
     @property
-    def state(self) -> LifeState:
+    def state(self) -> LifecycleState:
         return self._now.state
 
     @property
     def is_over(self) -> bool:
         return isinstance(self._now, Over)
 
-    def on(self, event: LifeEvent, now_ms: float) -> Sequence[LifeCommand]:
+    def on(self, event: LifecycleEvent, now_ms: float) -> Sequence[LifecycleCommand]:
         """Takes an event, returns the commands to carry out. Raises ``AssertionError`` for an event that cannot come in the state."""
         before = self.state
         assert before not in ILLEGAL.get(type(event), ()), f"{type(event).__name__} while {before.value}"
         self._now, commands = self._decide(event)
-        allowed = (before, *LIFE_TRANSITIONS[before].get(type(event), ()))
+        allowed = (before, *SUBTASK_TRANSITIONS[before].get(type(event), ()))
         assert self.state in allowed, f"{type(event).__name__} led from {before.value} to {self.state.value}"
         return commands
 
@@ -293,21 +293,21 @@ class SubtaskLife:
                 assert not (inputs_closed and is_confirmed), "at its end, and nothing is waited for"
                 assert not is_confirmed or self._has_inputs, "a source is confirmed, and goes on waiting"
             case Over(state):
-                assert not LIFE_TRANSITIONS[state].keys() - {ClosingFailed}, f"over, and {state.value}"
+                assert not SUBTASK_TRANSITIONS[state].keys() - {ClosingFailed}, f"over, and {state.value}"
 
-    def _decide(self, event: LifeEvent) -> Step:
+    def _decide(self, event: LifecycleEvent) -> Step:
         now = self._now
         match now, event:
-            case Over(LifeState.FINISHED), ClosingFailed():
-                return Over(LifeState.FAILED), []
+            case Over(LifecycleState.FINISHED), ClosingFailed():
+                return Over(LifecycleState.FAILED), []
             case Over(), _:
                 return now, []
             case _, CancelRequested():
-                return Over(LifeState.CANCELED), [ReportState(ExecutionState.CANCELING), StopWork()]
+                return Over(LifecycleState.CANCELED), [ReportState(ExecutionState.CANCELING), StopWork()]
             case _, ControlBroken():
-                return Over(LifeState.CUT_OFF), [StopWork()]
+                return Over(LifecycleState.CUT_OFF), [StopWork()]
             case _, SubtaskFailed():
-                return Over(LifeState.FAILED), [StopWork()]
+                return Over(LifecycleState.FAILED), [StopWork()]
             case _, Barrier():  # the trigger, which is the barrier to come
                 return now, self._on_trigger(event)
             case Created(), InitializationStarted():
@@ -325,7 +325,7 @@ class SubtaskLife:
             case Settling(), SnapshotsSettled():
                 return Closing(), [EndPartitions()]
             case Closing(), OutputsDrained():
-                return Over(LifeState.FINISHED), [StopWork()]
+                return Over(LifecycleState.FINISHED), [StopWork()]
             case _:
                 return now, []
 
@@ -334,7 +334,7 @@ class SubtaskLife:
             return AtEnd(inputs_closed), [ReportEndOfData()]
         return _settled(AtEnd(inputs_closed, is_confirmed=True)), [ReportEndOfData(), CommitAll()]
 
-    def _on_trigger(self, barrier: Barrier) -> list[LifeCommand]:
+    def _on_trigger(self, barrier: Barrier) -> list[LifecycleCommand]:
         kind = barrier.options.snapshot_type
         if not self._has_snapshots or (
             kind.is_synchronous and not self._checkpointing
@@ -355,9 +355,9 @@ class SubtaskLife:
                 return [DeclineTrigger(barrier.checkpoint_id, DeclineReason.TASK_NOT_READY)]
 
 
-def _settled(life: Running | AtEnd) -> Life:
+def _settled(lifecycle: Running | AtEnd) -> Lifecycle:
     """Returns ``Settling`` if the subtask is at its end, confirmed and with closed inputs (only snapshots are waited for then), otherwise the state
     as it is.
     """
-    is_through = isinstance(life, AtEnd) and life.is_confirmed and life.inputs_closed
-    return Settling() if is_through else life
+    is_through = isinstance(lifecycle, AtEnd) and lifecycle.is_confirmed and lifecycle.inputs_closed
+    return Settling() if is_through else lifecycle

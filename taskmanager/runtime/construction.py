@@ -17,7 +17,7 @@ from tidegate.model.program import VertexProgram
 from tidegate.taskmanager.exchange.base import InputGate
 from tidegate.taskmanager.exchange.blocking.endpoint import BlockingEndpoint
 from tidegate.taskmanager.exchange.endpoint import DataEndpoint
-from tidegate.taskmanager.machines import subtask as life
+from tidegate.taskmanager.machines import subtask as lifecycle
 from tidegate.taskmanager.machines.alignment import BarrierHandler
 from tidegate.taskmanager.machines.barrier_handler import ExactlyOnceBarrierHandler
 from tidegate.taskmanager.machines.barrier_tracker import TrackingHandler
@@ -52,7 +52,7 @@ from tidegate.taskmanager.state.files.local_copies import LocalCopies
 
 @dataclass(slots=True)
 class SubtaskBuilder:
-    """Constructs the parts of one subtask attempt. ``on_life`` takes the lifecycle events that arise while snapshots are taken."""
+    """Constructs the parts of one subtask attempt. ``on_lifecycle`` takes the lifecycle events that arise while snapshots are taken."""
 
     deployment: TaskDeployment
     program: VertexProgram
@@ -60,8 +60,8 @@ class SubtaskBuilder:
     port: ControlPort
     environment: SubtaskEnvironment
     settings: RuntimeSettings
-    subtask: life.SubtaskLife
-    on_life: Callable[[life.LifeEvent], None]
+    subtask: lifecycle.SubtaskLifecycle
+    on_lifecycle: Callable[[lifecycle.LifecycleEvent], None]
     counters: TaskCounters
     resources: ExitStack
     closing_errors: list[BaseException]
@@ -187,7 +187,7 @@ class SubtaskBuilder:
                 inline_bytes=self.settings.inline_threshold_bytes,
                 recorder=self.recorder,
             ),
-            on_started=lambda checkpoint_id: self.on_life(life.SnapshotStarted(checkpoint_id)),
+            on_started=lambda checkpoint_id: self.on_lifecycle(lifecycle.SnapshotStarted(checkpoint_id)),
         )
         self.resources.callback(snapshots.close)
         return SubtaskLoop(

@@ -27,7 +27,7 @@ from tidegate.taskmanager.exchange.blocking.store import StoredExchange
 from tidegate.taskmanager.exchange.io_loop import IoLoop, OpenLoop
 from tidegate.taskmanager.exchange.settings import ExchangeSettings
 from tidegate.taskmanager.machines.credit import WindowBounds
-from tidegate.taskmanager.machines.subtask import SubtaskLife
+from tidegate.taskmanager.machines.subtask import SubtaskLifecycle
 from tidegate.taskmanager.operators.base import AsyncCallsPort, Clock
 from tidegate.taskmanager.recording.failures import FailureKeeper
 from tidegate.taskmanager.runtime.background import Background, BackgroundThread
@@ -154,8 +154,8 @@ class RuntimeSettings:
         """Tells whether a configuration allows fault injection."""
         return Configuration.from_strings(texts).get(RuntimeOptions.ALLOW_FAULTS)
 
-    def make_life(self, *, has_inputs: bool) -> SubtaskLife:
-        return SubtaskLife(checkpointing=self.checkpointing, has_inputs=has_inputs, has_snapshots=not self.batch)
+    def make_lifecycle(self, *, has_inputs: bool) -> SubtaskLifecycle:
+        return SubtaskLifecycle(checkpointing=self.checkpointing, has_inputs=has_inputs, has_snapshots=not self.batch)
 
     def open_store(self, options: CheckpointOptions, attempt: AttemptId, checkpoint_id: int) -> SegmentStore:
         """Opens the store into which the attempt writes its part of a checkpoint. Raises ``StorageError``."""

@@ -22,7 +22,7 @@ from tidegate.model.program import VertexProgram
 from tidegate.model.states import ExecutionState
 from tidegate.taskmanager.exchange.blocking.endpoint import BlockingEndpoint
 from tidegate.taskmanager.exchange.endpoint import DataEndpoint
-from tidegate.taskmanager.machines import subtask as life
+from tidegate.taskmanager.machines import subtask as lifecycle
 from tidegate.taskmanager.runtime.construction import SubtaskBuilder, origin_of
 from tidegate.taskmanager.runtime.environment import RuntimeSettings, SubtaskEnvironment
 from tidegate.taskmanager.runtime.failures import failure_info
@@ -49,10 +49,10 @@ PEER_LOSS_GRACE_MS = 300.0
 """Milliseconds for which a subtask that lost a producer waits to be canceled before it fails itself."""
 
 _LAST_WORDS = {
-    life.LifeState.FINISHED: ExecutionState.FINISHED,
-    life.LifeState.CANCELED: ExecutionState.CANCELED,
-    life.LifeState.FAILED: ExecutionState.FAILED,
-    life.LifeState.CUT_OFF: ExecutionState.FAILED,
+    lifecycle.LifecycleState.FINISHED: ExecutionState.FINISHED,
+    lifecycle.LifecycleState.CANCELED: ExecutionState.CANCELED,
+    lifecycle.LifecycleState.FAILED: ExecutionState.FAILED,
+    lifecycle.LifecycleState.CUT_OFF: ExecutionState.FAILED,
 }
 
 
@@ -76,7 +76,9 @@ class SubtaskRun:
         self._environment = environment
         self._clock = environment.clock
         self._counters = TaskCounters()
-        self._life: life.SubtaskLife = life.SubtaskLife(checkpointing=True, has_inputs=bool(deployment.inputs))
+        self._lifecycle: lifecycle.SubtaskLifecycle = lifecycle.SubtaskLifecycle(
+            checkpointing=True, has_inputs=bool(deployment.inputs)
+        )
         self._connected: set[AttemptId] = set()
         self._early: list[TaskEventArrived | QueryState] = []
         """Events of consumers and queries of clients that came before the subtask runs."""
@@ -104,9 +106,9 @@ class SubtaskRun:
             if isinstance(raised, SubtaskLost):
                 yield from self._await_verdict()
             error = self._failed(raised)
-        if error is None and self._closing_errors and self._life.state is life.LifeState.FINISHED:
+        if error is None and self._closing_errors and self._lifecycle.state is lifecycle.LifecycleState.FINISHED:
             error = failure_info(self._closing_errors[0], self._origin, self._shown_record)
-            self._life.on(life.ClosingFailed(), self._clock.now_ms())
+            self._lifecycle.on(lifecycle.ClosingFailed(), self._clock.now_ms())
         self.outcome = self._last_word(error)
 
     def _run(self, resources: ExitStack) -> Steps:
@@ -114,7 +116,7 @@ class SubtaskRun:
         adopt_user_events(self._program.events)
         settings = RuntimeSettings.of(deployment.configuration)
         self._shown_record = settings.shown_record
-        self._life = settings.make_life(has_inputs=bool(deployment.inputs))
+        self._lifecycle = settings.make_lifecycle(has_inputs=bool(deployment.inputs))
         build = self._builder(settings, resources)
         endpoint = build.make_endpoint()
         partitions = build.add_outputs(endpoint)
@@ -123,7 +125,7 @@ class SubtaskRun:
         listener, address = open_listener(self._program, deployment, self._environment, host, resources)
         self._port.listening(endpoint.start() or address)
         build.probe("listening", {})
-        self._on_life(life.InitializationStarted())
+        self._on_lifecycle(lifecycle.InitializationStarted())
         build.copies = open_copies(self._environment.local_state_dir, deployment)
         services = build.make_services(endpoint)
         if build.recorder is not None:
@@ -133,14 +135,14 @@ class SubtaskRun:
         loop = build.make_loop(services, assembled, partitions, gate)
         build.probe("initialized", {})
         yield from self._await_inputs(endpoint)
-        if self._life.is_over:
+        if self._lifecycle.is_over:
             return
         initialized_ms = self._clock.monotonic_ms() - began_ms
         self._counters.figures["initializationTime"] = lambda: initialized_ms
         self._counters.figures["isBackPressured"] = lambda: loop.is_congested
         if self._environment.resident_bytes is not None:
             self._counters.figures[RESIDENT_MEMORY] = self._environment.resident_bytes
-        self._on_life(life.Initialized())
+        self._on_lifecycle(lifecycle.Initialized())
         if gate is None and partitions:
             self._environment.step_back(settings.source_nice)
         if settings.profile:
@@ -170,15 +172,15 @@ class SubtaskRun:
             port=self._port,
             environment=self._environment,
             settings=settings,
-            subtask=self._life,
-            on_life=self._on_life,
+            subtask=self._lifecycle,
+            on_lifecycle=self._on_lifecycle,
             counters=self._counters,
             resources=resources,
             closing_errors=self._closing_errors,
         )
 
     def _await_inputs(self, endpoint: DataEndpoint | BlockingEndpoint) -> Steps:
-        while not self._life.is_over and not endpoint.all_connected():
+        while not self._lifecycle.is_over and not endpoint.all_connected():
             mails = self._mailbox.take_all()
             for mail in mails:
                 self._handle_early(mail, endpoint)
@@ -194,9 +196,9 @@ class SubtaskRun:
                         self._connected.add(producer.attempt)
                         endpoint.connect(producer)
             case CancelTask():
-                self._on_life(life.CancelRequested())
+                self._on_lifecycle(lifecycle.CancelRequested())
             case ControlLost():
-                self._on_life(life.ControlBroken())
+                self._on_lifecycle(lifecycle.ControlBroken())
             case Barrier(checkpoint_id):
                 reason = DeclineReason.TASK_NOT_READY
                 self._port.decline(
@@ -209,35 +211,35 @@ class SubtaskRun:
             case _:
                 pass
 
-    def _on_life(self, event: life.LifeEvent) -> None:
+    def _on_lifecycle(self, event: lifecycle.LifecycleEvent) -> None:
         """Takes a lifecycle event before the loop runs: the only commands are reports of states."""
-        for command in self._life.on(event, self._clock.now_ms()):
-            if isinstance(command, life.ReportState):
+        for command in self._lifecycle.on(event, self._clock.now_ms()):
+            if isinstance(command, lifecycle.ReportState):
                 self._port.state_changed(command.state)
 
     def _failed(self, raised: BaseException) -> ErrorInfo | None:
         """Notes a failure. Returns the error to report; ``None`` if the attempt was canceled or cut off before, of which the failure is a consequence."""
         info = failure_info(raised, self._origin, self._shown_record)
-        self._life.on(life.SubtaskFailed(info), self._clock.now_ms())
-        return info if self._life.state is life.LifeState.FAILED else None
+        self._lifecycle.on(lifecycle.SubtaskFailed(info), self._clock.now_ms())
+        return info if self._lifecycle.state is lifecycle.LifecycleState.FAILED else None
 
     def _await_verdict(self) -> Steps:
         """Waits for the JobManager to cancel this attempt after a producer was lost. If that failed or was canceled, the JobManager is about to cancel this
         attempt as well, and a failure reported before that would hide the cause.
         """
         deadline_ms = self._clock.monotonic_ms() + PEER_LOSS_GRACE_MS
-        while not self._life.is_over and (left_ms := deadline_ms - self._clock.monotonic_ms()) > 0:
+        while not self._lifecycle.is_over and (left_ms := deadline_ms - self._clock.monotonic_ms()) > 0:
             for mail in self._mailbox.take_all():
                 if isinstance(mail, CancelTask):
-                    self._life.on(life.CancelRequested(), self._clock.now_ms())
+                    self._lifecycle.on(lifecycle.CancelRequested(), self._clock.now_ms())
                 elif isinstance(mail, ControlLost):
-                    self._life.on(life.ControlBroken(), self._clock.now_ms())
-            if not self._life.is_over:
+                    self._lifecycle.on(lifecycle.ControlBroken(), self._clock.now_ms())
+            if not self._lifecycle.is_over:
                 yield left_ms
 
     def _last_word(self, error: ErrorInfo | None) -> ExecutionState:
-        outcome = _LAST_WORDS[self._life.state]
-        if self._life.state is not life.LifeState.CUT_OFF:
+        outcome = _LAST_WORDS[self._lifecycle.state]
+        if self._lifecycle.state is not lifecycle.LifecycleState.CUT_OFF:
             self._port.metrics(self._counters.told())
             self._port.state_changed(outcome, error)
         return outcome

@@ -17,7 +17,7 @@ from tidegate.model.checkpoint import DeclineReason
 from tidegate.model.errors import ErrorInfo, InternalError
 from tidegate.taskmanager.exchange.base import ResultPartition
 from tidegate.taskmanager.machines import snapshot as s
-from tidegate.taskmanager.machines import subtask as life
+from tidegate.taskmanager.machines import subtask as lifecycle
 from tidegate.taskmanager.operators.base import Ending
 from tidegate.taskmanager.runtime.chain import Finishing, OperatorChain
 from tidegate.taskmanager.runtime.checkpointing.snapshots import SnapshotDriver
@@ -51,14 +51,14 @@ class SubtaskLoop:
         self,
         services: SubtaskServices,
         *,
-        subtask: life.SubtaskLife,
+        subtask: lifecycle.SubtaskLifecycle,
         chain: OperatorChain,
         work: SubtaskInput,
         partitions: Sequence[ResultPartition],
         snapshots: SnapshotDriver,
         flush: FlushTimer,
     ) -> None:
-        self._life = subtask
+        self._lifecycle = subtask
         self._chain = chain
         self._work = work
         self._partitions = partitions
@@ -84,12 +84,12 @@ class SubtaskLoop:
 
     def steps(self) -> Steps:
         """Runs step after step until the subtask has ended. Raises whatever operators, gate and partitions raise."""
-        while not self._life.is_over:
+        while not self._lifecycle.is_over:
             began_ms = self._clock.monotonic_ms()
             worked = self.step()
             ended_ms = self._clock.monotonic_ms()
             self._counters.busy_ms += ended_ms - began_ms
-            if worked or self._life.is_over:
+            if worked or self._lifecycle.is_over:
                 yield AT_ONCE
                 continue
             yield self._patience_ms(ended_ms)
@@ -102,7 +102,7 @@ class SubtaskLoop:
     def step(self) -> bool:
         """Does one short step. Returns whether anything was done; ``False``: wait before the next one."""
         worked = self._take_mails()
-        if not self._life.is_over:
+        if not self._lifecycle.is_over:
             worked = self._alarms.fire() or worked
             self._snapshots.look_at_outputs()
             self._flush.begin(self._clock.monotonic_ms())
@@ -117,10 +117,10 @@ class SubtaskLoop:
         """Handles one mail that was taken out of the mailbox."""
         match mail:
             case Barrier():
-                self._on_life(mail)
+                self._on_lifecycle(mail)
             case ConfirmCheckpoint(checkpoint_id, may_finish):
                 self._snapshots.on(s.ConfirmReceived(checkpoint_id))
-                self._on_life(life.CheckpointConfirmed(checkpoint_id, may_finish))
+                self._on_lifecycle(lifecycle.CheckpointConfirmed(checkpoint_id, may_finish))
             case AbortCheckpoint(checkpoint_id, latest_completed_id):
                 self._snapshots.on(s.AbortReceived(checkpoint_id, latest_completed_id))
                 self._work.abort(checkpoint_id)
@@ -129,9 +129,9 @@ class SubtaskLoop:
             case TaskEventArrived(edge_id, payload):
                 self._chain.on_task_event(edge_id, payload)
             case CancelTask():
-                self._on_life(life.CancelRequested())
+                self._on_lifecycle(lifecycle.CancelRequested())
             case ControlLost():
-                self._on_life(life.ControlBroken())
+                self._on_lifecycle(lifecycle.ControlBroken())
             case CallMail(call):
                 call()
             case QueryState():
@@ -149,27 +149,27 @@ class SubtaskLoop:
         if any(isinstance(mail, ControlLost) for mail in mails):
             self.handle(ControlLost())  # before everything that came earlier: it could not be published now
         for mail in mails:
-            if self._life.is_over:
+            if self._lifecycle.is_over:
                 break
             self.handle(mail)
         return bool(mails)
 
     def _advance(self) -> bool:
         self._congested = False
-        match self._life.state:
-            case life.LifeState.RUNNING:
+        match self._lifecycle.state:
+            case lifecycle.LifecycleState.RUNNING:
                 return self._work_on()
-            case life.LifeState.AT_END:
+            case lifecycle.LifecycleState.AT_END:
                 return self._wait_at_end()
-            case life.LifeState.SETTLING:
+            case lifecycle.LifecycleState.SETTLING:
                 return self._settle()
-            case life.LifeState.CLOSING:
+            case lifecycle.LifecycleState.CLOSING:
                 if (
                     not all(partition.is_drained() for partition in self._partitions)
                     or self._chain.ending() is not Ending.DONE
                 ):
                     return False
-                self._on_life(life.OutputsDrained())
+                self._on_lifecycle(lifecycle.OutputsDrained())
                 return True
             case _:
                 return False
@@ -191,7 +191,7 @@ class SubtaskLoop:
     def _wait_at_end(self) -> bool:
         worked = self._work.step()  # barriers and ends of partitions
         if self._work.closed:
-            self._on_life(life.InputsClosed())
+            self._on_lifecycle(lifecycle.InputsClosed())
         return worked
 
     def _finish_data(self) -> bool:
@@ -209,7 +209,7 @@ class SubtaskLoop:
         for partition in self._partitions:
             partition.broadcast(EndOfData(self._work.drained))
         self._probe("end-of-data", {})
-        self._on_life(life.DataFinished())
+        self._on_lifecycle(lifecycle.DataFinished())
         held, self._held = self._held, []
         for barrier in held:
             self._work.trigger(barrier)
@@ -221,35 +221,35 @@ class SubtaskLoop:
             return False
         if ending is Ending.UNCOMMITTED:
             raise InternalError("a sink has uncommitted work after the final checkpoint was confirmed")
-        self._on_life(life.SnapshotsSettled())
+        self._on_lifecycle(lifecycle.SnapshotsSettled())
         return True
 
-    def _on_life(self, event: life.LifeEvent) -> None:
-        for command in self._life.on(event, self._clock.now_ms()):
+    def _on_lifecycle(self, event: lifecycle.LifecycleEvent) -> None:
+        for command in self._lifecycle.on(event, self._clock.now_ms()):
             match command:
-                case life.ReportState(state):
+                case lifecycle.ReportState(state):
                     self._port.state_changed(state)
-                case life.ReportEndOfData():
+                case lifecycle.ReportEndOfData():
                     self._port.end_of_data()
-                case life.EndData(drain):
+                case lifecycle.EndData(drain):
                     self._work.end_data(drain=drain)
                     self._finish_data()
-                case life.PassTrigger(barrier):
+                case lifecycle.PassTrigger(barrier):
                     self._pass(barrier)
-                case life.DeclineTrigger(checkpoint_id, reason):
+                case lifecycle.DeclineTrigger(checkpoint_id, reason):
                     self._snapshots.decline(s.Decline(checkpoint_id, reason, _why(reason)))
-                case life.CommitAll():
-                    self._snapshots.commit(life.COMMIT_EVERYTHING)
-                case life.EndPartitions():
+                case lifecycle.CommitAll():
+                    self._snapshots.commit(lifecycle.COMMIT_EVERYTHING)
+                case lifecycle.EndPartitions():
                     for partition in self._partitions:
                         partition.broadcast(EndOfPartition())
-                case life.StopWork():
+                case lifecycle.StopWork():
                     self._snapshots.stop()
                 case _:
                     assert_never(command)
 
     def _pass(self, barrier: Barrier) -> None:
-        is_finishing = self._work.data_ended and self._life.state is life.LifeState.RUNNING
+        is_finishing = self._work.data_ended and self._lifecycle.state is lifecycle.LifecycleState.RUNNING
         if is_finishing and barrier.options.snapshot_type.is_synchronous:
             self._held.append(barrier)
         else:
@@ -276,9 +276,9 @@ class SubtaskLoop:
             limits.append(alarm_ms - self._clock.now_ms())
         if self._flush.at_ms is not None:
             limits.append(self._flush.at_ms - now_ms)
-        if self._life.state is life.LifeState.CLOSING:
+        if self._lifecycle.state is lifecycle.LifecycleState.CLOSING:
             limits.append(DRAIN_CHECK_MS)
-        if self._life.state is life.LifeState.RUNNING and not self._congested:
+        if self._lifecycle.state is lifecycle.LifecycleState.RUNNING and not self._congested:
             timer_ms = self._timers.next_ms()
             if timer_ms is not None:
                 limits.append(timer_ms - self._clock.now_ms())

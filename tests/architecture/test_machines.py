@@ -73,7 +73,7 @@ PAIRS = {
     "SlotTable": "taskmanager/machines/test_slots.py",
     "SnapshotCoordinator": "taskmanager/machines/test_snapshot_pairs.py",
     "SnapshotWrite": "taskmanager/machines/test_snapshot_write_pairs.py",
-    "SubtaskLife": "taskmanager/machines/test_subtask.py",
+    "SubtaskLifecycle": "taskmanager/machines/test_subtask.py",
     "TaskManagerMachine": "taskmanager/machines/test_task_manager_pairs.py",
     "TaskTable": "taskmanager/machines/test_tasks.py",
     "TrackingHandler": "taskmanager/machines/test_tracker_pairs.py",

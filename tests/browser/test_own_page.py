@@ -157,8 +157,8 @@ def test_attempts_of_a_vertex_are_drawn_over_the_life_of_the_job(stage: Stage, o
 def test_a_job_that_was_taken_over_from_an_earlier_jobmanager_says_so(stage: Stage, open_page: OpenPage) -> None:
     page = settled(open_page(url_of(stage, "graph")))
     expect(page.locator(".head")).not_to_contain_text("taken over")
-    life = stage.scene.machine._jobs[stage.scene.machine.jobs()[0].job_id].life
-    stage.do(lambda: life.timestamps_ms.update({JobState.RECONCILING: life.timestamps_ms[JobState.CREATED]}))
+    lifecycle = stage.scene.machine._jobs[stage.scene.machine.jobs()[0].job_id].lifecycle
+    stage.do(lambda: lifecycle.timestamps_ms.update({JobState.RECONCILING: lifecycle.timestamps_ms[JobState.CREATED]}))
     expect(page.locator(".head")).to_contain_text("taken over")
 
 

@@ -9,7 +9,7 @@ from tests.sim.splits import SplitRequests
 from tidegate.model.coordinators.operator_events import ANY_READER, DISCOVERING_SUBTASK, OperatorEvent
 from tidegate.model.errors import ErrorInfo, InternalError
 from tidegate.model.ids import AttemptId
-from tidegate.taskmanager.machines import subtask as life
+from tidegate.taskmanager.machines import subtask as lifecycle
 
 LOOKS_EVERY_MS = (5, 60)
 FIRST_LISTING_MS = (5, 500)
@@ -53,7 +53,7 @@ class AssignedSubtask(ModelSubtask):
         """For splits that have appeared since."""
         job, known, world = self.context.job, self.splits.known, self.context.world
         assert known is not None
-        if self.is_gone or self.life.state is not life.LifeState.RUNNING:
+        if self.is_gone or self.lifecycle.state is not lifecycle.LifecycleState.RUNNING:
             return
         for split, at_ms in enumerate(job.arrivals_ms):
             if at_ms <= world.now_ms and split not in known:

@@ -337,7 +337,7 @@ class JobManagerWatch:
 
     @property
     def _state(self) -> JobState:
-        return self._machine._jobs[self._job_id].life.state
+        return self._machine._jobs[self._job_id].lifecycle.state
 
     def _executions(self) -> list[Execution]:
         return list(self._machine._jobs[self._job_id].executions)

@@ -26,7 +26,7 @@ from tidegate.model.ids import CheckpointId
 from tidegate.model.states import ExecutionState
 from tidegate.taskmanager.machines import alignment as align
 from tidegate.taskmanager.machines import snapshot as snap
-from tidegate.taskmanager.machines import subtask as life
+from tidegate.taskmanager.machines import subtask as lifecycle
 from tidegate.taskmanager.machines.barrier_handler import ExactlyOnceBarrierHandler
 
 STEP_MS = (3, 12)
@@ -47,7 +47,7 @@ class ModelSubtask:
         self._send = send
         self._on_over = on_over
         restored_id = deployment.restore.checkpoint_id if deployment.restore else 0
-        self.life = life.SubtaskLife(checkpointing=True, has_inputs=bool(deployment.inputs))
+        self.lifecycle = lifecycle.SubtaskLifecycle(checkpointing=True, has_inputs=bool(deployment.inputs))
         self.snapshots = snap.SnapshotCoordinator(restored_id=restored_id)
         producers = [p for i in deployment.inputs for p in i.producers]
         self.alignment = ExactlyOnceBarrierHandler(range(len(producers)), last_id=restored_id)
@@ -78,7 +78,7 @@ class ModelSubtask:
 
     def start(self) -> None:
         self.context.began(self)
-        self._live(life.InitializationStarted())
+        self._live(lifecycle.InitializationStarted())
         if self.is_source:
             self._become_running()
 
@@ -96,7 +96,7 @@ class ModelSubtask:
             self._become_running()
 
     def _become_running(self) -> None:
-        if self.life.state is life.LifeState.INITIALIZING:
+        if self.lifecycle.state is lifecycle.LifecycleState.INITIALIZING:
             if self.deployment.restore is not None and self.context.storage.rots():
                 self.fail(ErrorInfo.of(CorruptData("a state file is damaged")))
                 return
@@ -104,7 +104,7 @@ class ModelSubtask:
                 self.operator.open()
             except FileGone as gone:
                 raise LawBroken(SHARED, f"{self.attempt} restores from {gone}, which was deleted") from gone
-            self._live(life.Initialized())
+            self._live(lifecycle.Initialized())
             self.replay(replayed(self.deployment))
             self.wake()
 
@@ -114,17 +114,17 @@ class ModelSubtask:
             self._on_row(row)
 
     def cancel(self) -> None:
-        self._live(life.CancelRequested())
+        self._live(lifecycle.CancelRequested())
         self._end(ExecutionState.CANCELED)
 
     def fail(self, error: ErrorInfo) -> None:
         if not self.is_gone:
-            self._live(life.SubtaskFailed(error))
+            self._live(lifecycle.SubtaskFailed(error))
             self._end(ExecutionState.FAILED, error)
 
     def cut_off(self) -> None:
         """Its TaskManager is gone, or not connected any more: it stops and says nothing."""
-        self._live(life.ControlBroken())
+        self._live(lifecycle.ControlBroken())
         self._go()
 
     def _end(self, state: ExecutionState, error: ErrorInfo | None = None) -> None:
@@ -138,7 +138,7 @@ class ModelSubtask:
         self.is_gone = True
         self.context.ended(self)
         self._snapshot(snap.SubtaskStopped())
-        if self.life.state is not life.LifeState.FINISHED:
+        if self.lifecycle.state is not lifecycle.LifecycleState.FINISHED:
             for consumer in self.outputs.unfinished():
                 self.context.world.later(15, partial(consumer.fail, _lost("its producer died")))
 
@@ -159,7 +159,7 @@ class ModelSubtask:
             self.wake()
 
     def _emit(self) -> bool:
-        is_running = self.life.state is life.LifeState.RUNNING
+        is_running = self.lifecycle.state is lifecycle.LifecycleState.RUNNING
         if is_running and self.outputs.has_room:
             row = self.operator.poll()
             if row is None:
@@ -172,7 +172,7 @@ class ModelSubtask:
         self._finish_data()
 
     def _consume(self) -> bool:
-        if self.life.state is life.LifeState.INITIALIZING:
+        if self.lifecycle.state is lifecycle.LifecycleState.INITIALIZING:
             return False
         self._take_urgent()
         for _ in range(ITEMS_PER_STEP):
@@ -205,7 +205,7 @@ class ModelSubtask:
                 self.context.watch.on_channel_ended(self.attempt, channel)
                 self._align(align.ChannelEnded(channel))
                 if len(self.ended) == len(self._channel_of):
-                    self._live(life.InputsClosed())
+                    self._live(lifecycle.InputsClosed())
 
     def _on_row(self, row: Row) -> None:
         self.context.watch.on_row(self.attempt, row)
@@ -230,15 +230,15 @@ class ModelSubtask:
 
     def _finish_data(self) -> None:
         self.outputs.broadcast(EndOfData())
-        self._live(life.DataFinished())
+        self._live(lifecycle.DataFinished())
 
     def _settle(self) -> None:
         """Steps that wait for nothing but this subtask itself."""
-        if self.life.state is life.LifeState.SETTLING and not self.snapshots.writing:
-            self._live(life.SnapshotsSettled())
-        if self.life.state is life.LifeState.CLOSING:
+        if self.lifecycle.state is lifecycle.LifecycleState.SETTLING and not self.snapshots.writing:
+            self._live(lifecycle.SnapshotsSettled())
+        if self.lifecycle.state is lifecycle.LifecycleState.CLOSING:
             if self.outputs.are_drained:
-                self._live(life.OutputsDrained())
+                self._live(lifecycle.OutputsDrained())
             else:
                 self.wake()
 
@@ -249,7 +249,7 @@ class ModelSubtask:
 
     def confirm(self, checkpoint_id: int, may_finish: bool) -> None:
         self._snapshot(snap.ConfirmReceived(checkpoint_id))
-        self._live(life.CheckpointConfirmed(checkpoint_id, may_finish))
+        self._live(lifecycle.CheckpointConfirmed(checkpoint_id, may_finish))
         self._settle()
 
     def abort(self, checkpoint_id: int, latest: int | None) -> None:
@@ -257,27 +257,27 @@ class ModelSubtask:
         self._align(align.CheckpointAborted(checkpoint_id))
         self._settle()
 
-    def _live(self, event: life.LifeEvent) -> None:
-        for command in self.life.on(event, self.context.world.now_ms):
+    def _live(self, event: lifecycle.LifecycleEvent) -> None:
+        for command in self.lifecycle.on(event, self.context.world.now_ms):
             match command:
-                case life.ReportState():
+                case lifecycle.ReportState():
                     self._send(e.TaskStateChanged(self.attempt, command.state, data_address=str(self.attempt)))
-                case life.ReportEndOfData():
+                case lifecycle.ReportEndOfData():
                     self._send(e.EndOfDataReached(self.attempt))
-                case life.EndData():
+                case lifecycle.EndData():
                     self._finish_data()
-                case life.PassTrigger() if self.is_source:
+                case lifecycle.PassTrigger() if self.is_source:
                     self._snapshot(command.barrier)
-                case life.PassTrigger():
+                case lifecycle.PassTrigger():
                     self._align(command.barrier)
-                case life.DeclineTrigger():
+                case lifecycle.DeclineTrigger():
                     self._send(e.SubtaskDeclined(self.attempt, CheckpointId(command.checkpoint_id), command.reason))
-                case life.EndPartitions():
+                case lifecycle.EndPartitions():
                     self.outputs.broadcast(EndOfPartition())
                     self.wake()
-                case life.StopWork() if self.life.state is life.LifeState.FINISHED:
+                case lifecycle.StopWork() if self.lifecycle.state is lifecycle.LifecycleState.FINISHED:
                     self._end(ExecutionState.FINISHED)
-                case life.StopWork() | life.CommitAll():
+                case lifecycle.StopWork() | lifecycle.CommitAll():
                     pass
 
     def _align(self, event: align.AlignmentEvent) -> None:
@@ -318,7 +318,7 @@ class ModelSubtask:
     def _on_snapshot_command(self, command: snap.SnapshotCommand) -> None:
         match command:
             case snap.PrepareSnapshot():
-                self._live(life.SnapshotStarted(command.checkpoint_id))
+                self._live(lifecycle.SnapshotStarted(command.checkpoint_id))
                 self.operator.prepare(command.checkpoint_id)
             case snap.BroadcastBarrier():
                 self.emit_barrier(command.barrier)

@@ -20,7 +20,7 @@ from tidegate.model.errors import ExternalError
 DIRECTORY, FILE = "security", "own.pem"
 NAME = "tidegate.internal"
 """The name in the certificate, whatever the address at which a process listens."""
-_LIFE_DAYS = 3650
+_VALID_DAYS = 3650
 """The days for which the certificate is valid. Chosen: it outlives the machine; a user replaces it by removing the file."""
 _SKEW_MINUTES = 5
 """The clock difference for which the certificate allows, in minutes. Chosen."""
@@ -104,7 +104,7 @@ def _self_signed() -> bytes:
         .issuer_name(name)
         .public_key(key.public_key())
         .not_valid_before(now - timedelta(minutes=_SKEW_MINUTES))
-        .not_valid_after(now + timedelta(days=_LIFE_DAYS))
+        .not_valid_after(now + timedelta(days=_VALID_DAYS))
         .add_extension(x509.SubjectAlternativeName([x509.DNSName(NAME)]), critical=False)
         .add_extension(both_ends, critical=False)
         .sign(key, SHA256())

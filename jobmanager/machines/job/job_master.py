@@ -1,6 +1,6 @@
 """The JobMaster: the state machine of one job, and its parts.
 
-``scheduler``: slots and deployment; ``failover``: which subtasks restart, and when; ``coordinator``: checkpoints; ``life``: the state.
+``scheduler``: slots and deployment; ``failover``: which subtasks restart, and when; ``coordinator``: checkpoints; ``lifecycle``: the state.
 A job that waits for slots is RUNNING with SCHEDULED tasks; RESTARTING lasts while tasks are canceled and the backoff runs.
 Messages of attempts that have ended are ignored. Follows Flink's ``SchedulerBase.java`` and ``DefaultExecutionGraph.java``.
 """
@@ -88,7 +88,7 @@ class JobMaster:
         self._restoring = Restoring(self.executions, self.coordinator, self.operators, settings.checkpoints, buffer)
         restarts = make_restart_strategy(settings.restart, buffer.random)
         self._failover = Failover(self.executions, restarts, regional=settings.regional_failover)
-        self.life = JobStatusHistory(self.job_id, graph.name, buffer)
+        self.lifecycle = JobStatusHistory(self.job_id, graph.name, buffer)
         self._is_reported_terminated, self._asked = False, AskedBefore(event, buffer)
         asked = event.asked if isinstance(event, JobRecovered) else ()
         self.rescaling = Rescaling(self.executions, origin.submitted.graph, asked, settings.elastic, buffer)
@@ -101,27 +101,27 @@ class JobMaster:
 
     def start(self) -> None:
         if self._origin.refusal is not None:
-            self.life.remember(self._origin.refusal, None)
+            self.lifecycle.remember(self._origin.refusal, None)
             self._attempts.cancel_all()
-            self.life.on(JobEvent.REFUSED)
+            self.lifecycle.on(JobEvent.REFUSED)
             self._end()
             return
-        self.life.on(JobEvent.ACCEPTED)
+        self.lifecycle.on(JobEvent.ACCEPTED)
         if self._adoption_timeout_ms > 0:
             self._adoption = adoption_of(self.executions, self._origin)
-            self.life.on(JobEvent.AWAITED)
+            self.lifecycle.on(JobEvent.AWAITED)
             self._buffer.start_timer(self._timer(ADOPTION_TIMER), self._adoption_timeout_ms)
             self.on_awaited()
             return
         self.coordinator.start_from(self._origin.submitted.restore, self._origin.inventory)
-        self.life.on(JobEvent.SCHEDULED)
+        self.lifecycle.on(JobEvent.SCHEDULED)
         self._deploy_all()
         if self._asked.is_cancellation:
             self.cancel()
 
     def cancel(self) -> None:
         self._reconcile()
-        if self.life.on(JobEvent.CANCEL_REQUESTED):
+        if self.lifecycle.on(JobEvent.CANCEL_REQUESTED):
             self._stop()
 
     def on_rescale(self, event: RescaleRequested) -> None:
@@ -136,14 +136,14 @@ class JobMaster:
     def on_checkpoints_inspected(self, event: CheckpointsInspected) -> None:
         """Falls back to an older checkpoint after one could not be restored, or fails the job when none may be used."""
         found = self._restoring.on_inspected(event.whole)
-        if not self.life.may(JobEvent.RESTART_DECIDED):
+        if not self.lifecycle.may(JobEvent.RESTART_DECIDED):
             return  # it is being canceled, or has failed meanwhile
         if isinstance(found, ErrorInfo):
-            self.life.amend(found)
-            self.life.on(JobEvent.FAILED_FOR_GOOD)
+            self.lifecycle.amend(found)
+            self.lifecycle.on(JobEvent.FAILED_FOR_GOOD)
             self._stop()
             return
-        self.life.count_restart()
+        self.lifecycle.count_restart()
         why = (
             f"the job restarts from the older checkpoint {found.checkpoint_id} at {found.location}, as tidegate.state-recovery.older-checkpoints "
             "allows: sinks may publish again what they published after it"
@@ -209,11 +209,11 @@ class JobMaster:
     # ---- TaskManagers ------------------------------------------------------------------------------------------------
 
     def on_allocated(self, allocation_id: AllocationId) -> None:
-        if not self.life.state.is_terminal:
+        if not self.lifecycle.state.is_terminal:
             self.scheduler.on_allocated(allocation_id)
 
     def on_slots_available(self) -> None:
-        if not self.life.state.is_terminal:
+        if not self.lifecycle.state.is_terminal:
             self._look_at_shape()
             self.scheduler.advance()
 
@@ -284,7 +284,7 @@ class JobMaster:
         self._buffer.cancel_timer(self._timer(ADOPTION_TIMER))
         parts = (self.executions, self.scheduler, self.coordinator, self.operators, self._buffer)
         failed = Reconciliation(self._origin, *parts).carry_out(verdict)
-        self.life.on(JobEvent.RECONCILED)
+        self.lifecycle.on(JobEvent.RECONCILED)
         if self._asked.is_cancellation:
             self.cancel()
         elif not verdict.present:
@@ -293,7 +293,7 @@ class JobMaster:
         for execution, error in failed:
             self._on_failed(execution, error)
         lost = [subtask for subtask in verdict.lacking if not self._failover.covers(subtask)]
-        if lost and self.life.may(JobEvent.RESTART_DECIDED):
+        if lost and self.lifecycle.may(JobEvent.RESTART_DECIDED):
             why = ErrorInfo.of(SubtaskLost(f"{len(lost)} subtasks were lost with the JobManager"))
             self._restart_later(self._failover.restart_lost(lost, self._buffer.now_ms), why)
         self._proceed()
@@ -342,7 +342,7 @@ class JobMaster:
             if execution.is_deployed:
                 what = f"{self.executions.describe(execution)}: {reason}"
                 self._on_failed(execution, ErrorInfo.of(SubtaskLost(what)))
-        if not self.life.state.is_terminal:
+        if not self.lifecycle.state.is_terminal:
             self.scheduler.advance()
 
     def _fail(self, failure: ErrorInfo, execution: Execution | None) -> None:
@@ -351,10 +351,10 @@ class JobMaster:
         self.coordinator.deactivate(FailureReason.JOB_FAILOVER_REGION, failure)
         failure, everything = self.coordinator.stop.judge(failure)
         everything = everything or self.rescaling.restarts_all or self.scheduler.ends_finished_work(failure)
-        if not self.life.may(JobEvent.RESTART_DECIDED):
+        if not self.lifecycle.may(JobEvent.RESTART_DECIDED):
             self._proceed()
             return
-        self.life.remember(failure, execution.attempt if execution else None)
+        self.lifecycle.remember(failure, execution.attempt if execution else None)
         failed = execution.subtask_id if execution is not None and not everything else None
         if execution is not None and execution.is_restore_of_damage(failure):
             self._restoring.on_damaged(failure)
@@ -362,20 +362,20 @@ class JobMaster:
             return
         decision = self._failover.decide(failure, failed, self._buffer.now_ms)
         if isinstance(decision, FailTheJob):
-            self.life.amend(decision.failure)
-            self.life.on(JobEvent.FAILED_FOR_GOOD)
+            self.lifecycle.amend(decision.failure)
+            self.lifecycle.on(JobEvent.FAILED_FOR_GOOD)
             self._stop()
             return
         self._restart_later(decision, failure)
 
     def _restart_later(self, decision: RestartLater, failure: ErrorInfo) -> None:
         if decision.is_new:
-            self.life.count_restart()
+            self.lifecycle.count_restart()
             self.rescaling.on_failover(failure)
         self._cancel_for(decision, "WARN", failure.message)
 
     def _cancel_for(self, decision: RestartLater, level: str, why: str) -> None:
-        self.life.on(JobEvent.RESTART_DECIDED)
+        self.lifecycle.on(JobEvent.RESTART_DECIDED)
         delay_ms, count = decision.at_ms - self._buffer.now_ms, len(decision.affected)
         self._buffer.log(level, f"restarting {count} tasks in {delay_ms} ms: {why}", job=self.job_id)
         self._buffer.start_timer(self._timer(RESTART_TIMER), delay_ms)
@@ -387,7 +387,7 @@ class JobMaster:
     def _stop(self) -> None:
         """Cancels everything in FAILING or CANCELLING; the job ends when all tasks are terminal."""
         self._failover.clear()
-        self.rescaling.stop(self.life.state)
+        self.rescaling.stop(self.lifecycle.state)
         self._buffer.cancel_timer(self._timer(RESTART_TIMER))
         self.coordinator.deactivate(FailureReason.COORDINATOR_SUSPEND)
         self._attempts.cancel_all()
@@ -395,9 +395,9 @@ class JobMaster:
 
     def _proceed(self) -> None:
         """Takes the next step of the job, if the tasks that it waited for are terminal now."""
-        match self.life.state:
+        match self.lifecycle.state:
             case _J.RUNNING if self.executions.all_finished:
-                self.life.on(JobEvent.TASKS_FINISHED)
+                self.lifecycle.on(JobEvent.TASKS_FINISHED)
                 self._end()
             case _J.RUNNING if self.executions.all_running_or_finished:
                 self.coordinator.activate()
@@ -409,7 +409,7 @@ class JobMaster:
                 self._look_at_shape()
                 self._restart()
             case _J.FAILING | _J.CANCELLING if self.executions.all_terminal:
-                self.life.on(JobEvent.TASKS_OVER)
+                self.lifecycle.on(JobEvent.TASKS_OVER)
                 self._end()
 
     def _restart(self) -> None:
@@ -423,7 +423,7 @@ class JobMaster:
             for subtask in subtasks:
                 self.executions.reset(subtask, self._buffer.now_ms)
         self._restoring.assign(subtasks)
-        self.life.on(JobEvent.RESTARTED)
+        self.lifecycle.on(JobEvent.RESTARTED)
         self.scheduler.schedule(subtasks)
 
     # ---- another shape -----------------------------------------------------------------------------------------------
@@ -452,27 +452,27 @@ class JobMaster:
         self._report_terminated()
 
     def _look_at_end_of_data(self) -> None:
-        if self.executions.all_at_end_of_data and self.life.state is _J.RUNNING:
+        if self.executions.all_at_end_of_data and self.lifecycle.state is _J.RUNNING:
             self._after_coordinator(self.coordinator.on_end_of_data())
 
     def _settle_stop(self) -> None:
         """Restarts the job after a failed stop, or fails it when the savepoint completed too late."""
-        if self.life.state is _J.RESTARTING and self.coordinator.stop.is_finishing:
+        if self.lifecycle.state is _J.RESTARTING and self.coordinator.stop.is_finishing:
             self._fail(ErrorInfo.of(SubtaskLost("a task failed before it was notified of the savepoint")), None)
         cause = self.coordinator.stop.take_restart()
-        if cause is not None and self.life.may(JobEvent.RESTART_DECIDED):
-            self.life.remember(cause, None)
+        if cause is not None and self.lifecycle.may(JobEvent.RESTART_DECIDED):
+            self.lifecycle.remember(cause, None)
             self._restart_later(self._failover.restart_all(self._buffer.now_ms), cause)
 
     def _end(self) -> None:
         self.scheduler.close()
-        self.rescaling.stop(self.life.state)
-        self.coordinator.close(self.life.state)
-        self._asked.close(self.life.state)
+        self.rescaling.stop(self.lifecycle.state)
+        self.coordinator.close(self.lifecycle.state)
+        self._asked.close(self.lifecycle.state)
         self._report_terminated()
 
     def _report_terminated(self) -> None:
-        if self.life.state.is_terminal and self.coordinator.is_idle and not self._is_reported_terminated:
+        if self.lifecycle.state.is_terminal and self.coordinator.is_idle and not self._is_reported_terminated:
             self._is_reported_terminated = True
             self._buffer.emit(JobTerminated(self.job_id))
 
@@ -488,7 +488,7 @@ class JobMaster:
         """Returns the state of the job as far as rescaling depends on it."""
         newest = self.coordinator.latest
         return JobNow(
-            self.life.state,
+            self.lifecycle.state,
             self.executions.all_running_or_finished,
             bool(self.scheduler.waiting_batches),
             self.slots,
@@ -519,10 +519,10 @@ class JobMaster:
 
     def check_invariants(self) -> None:
         """Raises ``AssertionError`` when the state of the job contradicts one of its parts. Called between events."""
-        own = (self.life, self.executions, self.operators, self.coordinator, self.scheduler, self._failover)
-        for part in (*own, self.rescaling, self.moving, self._asked, self._adoption or self.life):
+        own = (self.lifecycle, self.executions, self.operators, self.coordinator, self.scheduler, self._failover)
+        for part in (*own, self.rescaling, self.moving, self._asked, self._adoption or self.lifecycle):
             part.check_invariants()
-        state = self.life.state
+        state = self.lifecycle.state
         assert (self._adoption is not None) == (state is _J.RECONCILING), f"{state.value} is a mistake"
         assert (restart := self._failover.is_pending) == (state is _J.RESTARTING), f"{state.value}, restart: {restart}"
         check_tasks(state, self.executions)

@@ -1,6 +1,6 @@
 """The state of a job, the time at which it entered each state, and its failures.
 
-Which events are allowed in a state, and where they lead, is the table ``JOB_LIFE`` (docs/state-machines.md draws it). Events
+Which events are allowed in a state, and where they lead, is the table ``JOB_TRANSITIONS`` (docs/state-machines.md draws it). Events
 without an entry change nothing.
 """
 
@@ -35,7 +35,7 @@ class JobEvent(Enum):
 
 
 _J, _E = JobState, JobEvent
-JOB_LIFE: Mapping[JobState, Mapping[JobEvent, JobState]] = {
+JOB_TRANSITIONS: Mapping[JobState, Mapping[JobEvent, JobState]] = {
     _J.INITIALIZING: {_E.ACCEPTED: _J.CREATED, _E.REFUSED: _J.FAILED},
     _J.CREATED: {_E.SCHEDULED: _J.RUNNING, _E.AWAITED: _J.RECONCILING},
     _J.RECONCILING: {_E.RECONCILED: _J.RUNNING},
@@ -78,11 +78,11 @@ class JobStatusHistory:
 
     def may(self, event: JobEvent) -> bool:
         """Tells whether the event is allowed in the current state."""
-        return event in JOB_LIFE[self.state]
+        return event in JOB_TRANSITIONS[self.state]
 
     def on(self, event: JobEvent) -> bool:
         """Enters the state to which the event leads; returns ``False`` when the event is not allowed in the current state."""
-        state = JOB_LIFE[self.state].get(event)
+        state = JOB_TRANSITIONS[self.state].get(event)
         if state is None:
             return False
         if state is not self.state:

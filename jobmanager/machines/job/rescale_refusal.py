@@ -14,7 +14,7 @@ def refusal_of(job: JobMaster, event: RescaleRequested, may_come: Callable[[int]
 
     ``may_come``: tells whether the cluster could have so many slots, including TaskManagers that would be started.
     """
-    graph, state = job.executions.graph, job.life.state
+    graph, state = job.executions.graph, job.lifecycle.state
     if state.is_terminal:
         return f"job {job.job_id} is {state.value} already"
     if graph.has_blocking_exchanges:

@@ -118,8 +118,8 @@ CASES: list[tuple[str, Break]] = [
     ("failures are out of order", lambda c: strategy(c, kind="failure-rate", _failures_ms=deque([2, 1]))),
     ("a backoff of -1", lambda c: strategy(c, kind="exponential-delay", _backoff_ms=-1)),
     ("3 attempts, none was begun", lambda c: strategy(c, kind="exponential-delay", _attempts=3)),
-    ("RUNNING is not the newest of", lambda c: job_of(c).life.timestamps_ms.update({JobState.CREATED: 10**12})),
-    ("stays CREATED", lambda c: broken(job_of(c).life, state=JobState.CREATED)),
+    ("RUNNING is not the newest of", lambda c: job_of(c).lifecycle.timestamps_ms.update({JobState.CREATED: 10**12})),
+    ("stays CREATED", lambda c: broken(job_of(c).lifecycle, state=JobState.CREATED)),
     ("RUNNING, restart: True", lambda c: broken(job_of(c)._failover, _affected={over(c).subtask_id: None})),
     ("and some tasks live", lambda c: end(c)),
     ("and reported over", lambda c: broken(job_of(c), _is_reported_terminated=True)),
@@ -186,9 +186,9 @@ def over(cluster: Cluster) -> Execution:
 
 
 def end(cluster: Cluster) -> None:
-    life = job_of(cluster).life
-    broken(life, state=JobState.FINISHED)
-    life.timestamps_ms[JobState.FINISHED] = cluster.now_ms
+    lifecycle = job_of(cluster).lifecycle
+    broken(lifecycle, state=JobState.FINISHED)
+    lifecycle.timestamps_ms[JobState.FINISHED] = cluster.now_ms
 
 
 def ended(cluster: Cluster) -> None:

@@ -113,8 +113,8 @@ def task_table(**fields: Any) -> TaskManagerMachine:
     return found
 
 
-def life(now: subtask.Life, *, has_inputs: bool = False) -> subtask.SubtaskLife:
-    return broken(subtask.SubtaskLife(checkpointing=True, has_inputs=has_inputs), _now=now)
+def lifecycle(now: subtask.Lifecycle, *, has_inputs: bool = False) -> subtask.SubtaskLifecycle:
+    return broken(subtask.SubtaskLifecycle(checkpointing=True, has_inputs=has_inputs), _now=now)
 
 
 SEGMENT = SegmentHandle("s", KeyGroupRange(5, 5), (0, 1), StateHandle(1, "", data=b"x"), 3)
@@ -174,10 +174,10 @@ CASES: list[tuple[str, Callable[[], Machine]]] = [
     ("ATTACHED, mails wait", lambda: task_table(phase=tv.TaskPhase.ATTACHED, early_mails=[b"mail"])),
     ("is stopped, and starts", lambda: task_table(stopping=tv.Outcome(ExecutionState.FAILED))),
     ("in slots and in the task table differ", lambda: broken(m := task_manager(), tasks=task_table_of_nobody(m))),
-    ("a source waits for the ends of its inputs", lambda: life(subtask.Running(inputs_closed=False))),
-    ("and nothing is waited for", lambda: life(subtask.AtEnd(True, True), has_inputs=True)),
-    ("is confirmed, and goes on waiting", lambda: life(subtask.AtEnd(False, True))),
-    ("over, and RUNNING", lambda: life(subtask.Over(subtask.LifeState.RUNNING))),
+    ("a source waits for the ends of its inputs", lambda: lifecycle(subtask.Running(inputs_closed=False))),
+    ("and nothing is waited for", lambda: lifecycle(subtask.AtEnd(True, True), has_inputs=True)),
+    ("is confirmed, and goes on waiting", lambda: lifecycle(subtask.AtEnd(False, True))),
+    ("over, and RUNNING", lambda: lifecycle(subtask.Over(subtask.LifecycleState.RUNNING))),
 ]
 
 

@@ -23,7 +23,7 @@ from tidegate.model.checkpoint import CheckpointOptions
 from tidegate.model.ids import OperatorId
 from tidegate.model.program import InputSpec, OperatorSpec
 from tidegate.records.batch import ArrowBatch
-from tidegate.taskmanager.machines import subtask as life
+from tidegate.taskmanager.machines import subtask as lifecycle
 from tidegate.taskmanager.machines.alignment import BarrierHandler
 from tidegate.taskmanager.machines.barrier_handler import ExactlyOnceBarrierHandler
 from tidegate.taskmanager.machines.snapshot import SnapshotCoordinator
@@ -70,7 +70,7 @@ class Subtask:
         self.clock, self.gate, self.partition, self.port = FakeClock(), FakeGate(channels), FakePartition(), FakePort()
         self.mailbox, self.counters, self.operator = Mailbox(), TaskCounters(), FakeOperator("op")
         self.points: list[str] = []
-        self.life = life.SubtaskLife(checkpointing=checkpointing, has_inputs=True)
+        self.lifecycle = lifecycle.SubtaskLifecycle(checkpointing=checkpointing, has_inputs=True)
         chain = self._chain()
         self.writer = SnapshotThreads(self.mailbox)
         self.timers = TimerQueue(self.clock)
@@ -93,16 +93,16 @@ class Subtask:
             chain=chain,
             barriers=BarrierSender([self.partition]),
             target=SnapshotTarget(self.writer, lambda *_: FakeStore(), inline_bytes=inline_bytes),
-            on_started=lambda n: list(self.life.on(life.SnapshotStarted(n), 0)).clear(),
+            on_started=lambda n: list(self.lifecycle.on(lifecycle.SnapshotStarted(n), 0)).clear(),
         )
         self.loop = self._loop(chain, handler or ExactlyOnceBarrierHandler(range(channels)), flush_ms)
-        for event in (life.InitializationStarted(), life.Initialized()):
-            self.life.on(event, 0)
+        for event in (lifecycle.InitializationStarted(), lifecycle.Initialized()):
+            self.lifecycle.on(event, 0)
 
     def _loop(self, chain: OperatorChain, handler: BarrierHandler, flush_ms: int | None) -> SubtaskLoop:
         return SubtaskLoop(
             self.services,
-            subtask=self.life,
+            subtask=self.lifecycle,
             chain=chain,
             work=ChannelInput(
                 self.services,
@@ -127,11 +127,11 @@ class Subtask:
         return chain
 
     @property
-    def state(self) -> life.LifeState:
-        return self.life.state
+    def state(self) -> lifecycle.LifecycleState:
+        return self.lifecycle.state
 
-    def assert_at(self, state: life.LifeState) -> None:
-        assert self.life.state is state
+    def assert_at(self, state: lifecycle.LifecycleState) -> None:
+        assert self.lifecycle.state is state
 
     def pass_time(self, ms: float) -> None:
         self.clock.ms += ms

@@ -11,7 +11,7 @@ from tests.unit.taskmanager.runtime.fakes import FakeFrozen
 from tests.unit.taskmanager.runtime.subtask_kit import Subtask, barrier, numbers
 from tidegate.model.channel_events import Barrier, CancelBarrier, EndOfData, EndOfPartition
 from tidegate.model.checkpoint import CheckpointOptions, DeclineReason, OperatorSnapshot, SnapshotType
-from tidegate.taskmanager.machines import subtask as life
+from tidegate.taskmanager.machines import subtask as lifecycle
 from tidegate.taskmanager.runtime.ports import AbortCheckpoint, ConfirmCheckpoint
 from tidegate.taskmanager.state.base import SegmentStore
 
@@ -211,23 +211,23 @@ def test_a_subtask_at_its_end_waits_for_a_checkpoint_that_began_after_it() -> No
     assert told(subtask) == [("ack", 1), ("ack", 2)]
     subtask.mailbox.put(ConfirmCheckpoint(1, may_finish=True))
     subtask.run()
-    subtask.assert_at(life.LifeState.AT_END)
+    subtask.assert_at(lifecycle.LifecycleState.AT_END)
     subtask.mailbox.put(ConfirmCheckpoint(2, may_finish=True))
     subtask.run()
-    subtask.assert_at(life.LifeState.FINISHED)
+    subtask.assert_at(lifecycle.LifecycleState.FINISHED)
 
 
 def test_a_job_that_waits_for_its_final_checkpoint_can_be_stopped_with_a_savepoint() -> None:
     subtask = Subtask(channels=1)
     subtask.send(0, EndOfData())
     subtask.run()
-    subtask.assert_at(life.LifeState.AT_END)
+    subtask.assert_at(lifecycle.LifecycleState.AT_END)
     subtask.send(0, Barrier(5, 1000, CheckpointOptions("sp", SnapshotType.SUSPEND)))
     subtask.settle()
     assert told(subtask) == [("ack", 5)]
     subtask.mailbox.put(ConfirmCheckpoint(5, may_finish=True))
     subtask.send(0, EndOfPartition())
     subtask.run()
-    subtask.assert_at(life.LifeState.FINISHED)
+    subtask.assert_at(lifecycle.LifecycleState.FINISHED)
     assert [call[1] for call in subtask.operator.calls].count("finish") == 1
     assert ("op", "complete", 5) in subtask.operator.calls

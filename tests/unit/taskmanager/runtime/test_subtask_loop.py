@@ -10,7 +10,7 @@ from tidegate.model.channel_events import END_OF_TIME, Barrier, CancelBarrier, E
 from tidegate.model.checkpoint import DeclineReason
 from tidegate.model.errors import CorruptFrame, InternalError
 from tidegate.taskmanager.machines import snapshot as s
-from tidegate.taskmanager.machines import subtask as life
+from tidegate.taskmanager.machines import subtask as lifecycle
 from tidegate.taskmanager.runtime.chain import NO_CHECKPOINT
 from tidegate.taskmanager.runtime.ports import (
     AbortCheckpoint,
@@ -27,7 +27,7 @@ def test_records_are_processed_in_slices_and_mails_come_between_them() -> None:
     subtask.loop.step()
     subtask.mailbox.put(CancelTask())
     subtask.loop.step()
-    assert subtask.state is life.LifeState.CANCELED
+    assert subtask.state is lifecycle.LifecycleState.CANCELED
     assert [len(call[2]) for call in subtask.operator.calls] == [FIRST_RECORDS]
 
 
@@ -133,7 +133,7 @@ def test_a_write_that_fails_declines_and_releases() -> None:
     subtask.settle()
     assert subtask.port.told == [("decline", 1, DeclineReason.ASYNC_EXCEPTION)]
     assert frozen.released == 1
-    assert not subtask.life.is_over
+    assert not subtask.lifecycle.is_over
 
 
 def test_an_abort_of_the_alignment_unblocks_and_tells_the_consumers() -> None:
@@ -155,7 +155,7 @@ def test_the_loss_of_the_control_stream_comes_before_all_other_mails() -> None:
     subtask.mailbox.put(ConfirmCheckpoint(1))
     subtask.mailbox.put(ControlLost())
     subtask.run()
-    assert subtask.state is life.LifeState.CUT_OFF
+    assert subtask.state is lifecycle.LifecycleState.CUT_OFF
     assert ("op", "complete", 1) not in subtask.operator.calls
 
 
@@ -192,16 +192,16 @@ def test_the_way_to_the_end_with_a_final_checkpoint() -> None:
     assert subtask.port.of("ack") == [("ack", 7)]
     subtask.mailbox.put(ConfirmCheckpoint(7, may_finish=True))
     subtask.run()
-    subtask.assert_at(life.LifeState.AT_END)
+    subtask.assert_at(lifecycle.LifecycleState.AT_END)
     for channel in (0, 1):
         subtask.send(channel, EndOfPartition())
     subtask.partition.drained = False
     subtask.run()
-    subtask.assert_at(life.LifeState.CLOSING)
+    subtask.assert_at(lifecycle.LifecycleState.CLOSING)
     assert isinstance(subtask.partition.items[-1], EndOfPartition)
     subtask.partition.drained = True
     subtask.run()
-    subtask.assert_at(life.LifeState.FINISHED)
+    subtask.assert_at(lifecycle.LifecycleState.FINISHED)
     assert ("op", "complete", 7) in subtask.operator.calls
 
 
@@ -209,9 +209,9 @@ def test_without_checkpointing_the_end_of_data_commits_everything() -> None:
     subtask = Subtask(channels=1, checkpointing=False)
     subtask.send(0, numbers(1), EndOfData(), EndOfPartition())
     subtask.run()
-    assert subtask.state is life.LifeState.FINISHED
+    assert subtask.state is lifecycle.LifecycleState.FINISHED
     calls = [call[1:] for call in subtask.operator.calls]
-    assert calls.index(("finish",)) < calls.index(("complete", life.COMMIT_EVERYTHING))
+    assert calls.index(("finish",)) < calls.index(("complete", lifecycle.COMMIT_EVERYTHING))
 
 
 def test_uncommitted_work_at_the_end_is_an_error() -> None:

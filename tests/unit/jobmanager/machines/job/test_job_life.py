@@ -6,7 +6,7 @@ import pytest
 
 from tidegate.jobmanager.machines.command_buffer import CommandBuffer
 from tidegate.jobmanager.machines.commands import JobChanged, Log
-from tidegate.jobmanager.machines.job.job_status import JOB_LIFE, JobEvent, JobStatusHistory
+from tidegate.jobmanager.machines.job.job_status import JOB_TRANSITIONS, JobEvent, JobStatusHistory
 from tidegate.model.ids import JobId
 from tidegate.model.states import JobState
 
@@ -15,7 +15,7 @@ def path_to(state: JobState) -> list[JobEvent]:
     """The shortest way there."""
     paths: dict[JobState, list[JobEvent]] = {JobState.INITIALIZING: []}
     for reached in (open_states := [JobState.INITIALIZING]):
-        for event, target in JOB_LIFE[reached].items():
+        for event, target in JOB_TRANSITIONS[reached].items():
             if target not in paths:
                 paths[target] = [*paths[reached], event]
                 open_states.append(target)
@@ -40,7 +40,7 @@ REACHED = [state for state in JobState if state is not JobState.SUSPENDED]
 def test_every_event_in_every_state(state: JobState, event: JobEvent) -> None:
     history, buffer = history_in(state)
     entered = dict(history.timestamps_ms)
-    target = JOB_LIFE[state].get(event)
+    target = JOB_TRANSITIONS[state].get(event)
     assert history.may(event) == (target is not None)
     assert history.on(event) == (target is not None)
     history.check_invariants()
@@ -57,15 +57,15 @@ def test_every_event_in_every_state(state: JobState, event: JobEvent) -> None:
 
 def test_a_job_can_always_end_and_never_leaves_its_end() -> None:
     for state in REACHED:
-        assert state.is_terminal == (not JOB_LIFE[state])
+        assert state.is_terminal == (not JOB_TRANSITIONS[state])
         left: list[JobState] = [state]
         seen: set[JobState] = {state}
         while left:
-            nexts = set(JOB_LIFE[left.pop()].values()) - seen
+            nexts = set(JOB_TRANSITIONS[left.pop()].values()) - seen
             seen |= nexts
             left.extend(nexts)
         assert any(reached.is_terminal for reached in seen)
 
 
 def test_nothing_leads_to_suspended_yet() -> None:
-    assert all(JobState.SUSPENDED not in exits.values() for exits in JOB_LIFE.values())
+    assert all(JobState.SUSPENDED not in exits.values() for exits in JOB_TRANSITIONS.values())
