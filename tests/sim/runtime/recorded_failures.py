@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -13,6 +15,7 @@ from tests.sim.runtime.job import Outside
 from tests.sim.runtime.store import SimStore
 from tests.sim.runtime.subtasks import SimClock
 from tests.sim.runtime.world import MOST_SWEEPS, Counts, Execution, Mix, restored
+from tidegate.datastream._graph.job_graph_builder import BuiltJob
 from tidegate.model.checkpoint import Alignment
 from tidegate.model.deployment import TaskDeployment
 from tidegate.taskmanager.recording.failures import Failure, FailureKeeper, list_failures
@@ -27,10 +30,17 @@ _ALIGNMENTS = (
 
 
 class RecordedFailure:
-    """One seed. ``max_bytes``: the bound of a recording."""
+    """One seed. ``max_bytes``: the bound of a recording. ``build``: makes the job; ``None``: ``replayed_job`` with ``kind`` and ``chance``."""
 
     def __init__(
-        self, seed: int, directory: Path, *, chance: str = "", max_bytes: int = 1 << 20, kind: str = "keyed"
+        self,
+        seed: int,
+        directory: Path,
+        *,
+        chance: str = "",
+        max_bytes: int = 1 << 20,
+        kind: str = "keyed",
+        build: Callable[..., BuiltJob] | None = None,
     ) -> None:
         self._random = Random(seed)
         self._directory = directory
@@ -41,13 +51,14 @@ class RecordedFailure:
         self.details = ""
         """What the subtask said of its failure."""
         self.poison = self._random.randrange(20, replayed_job.TOTAL)
-        self._built = replayed_job.build(
+        if build is None:
+            build = partial(replayed_job.build, chance=chance, kind=kind)
+        self._built = build(
             self.poison,
             f"replay {seed}",
             parallelism=self._random.choice((1, 2, 3)),
             incremental=self._random.random() < 0.5,
-            chance=chance,
-            kind=kind,
+            backend=self._random.choice(("hashmap", "rocksdb")) if kind == "forgetful" else "hashmap",
         )
 
     def run(self) -> Failure | None:
@@ -105,16 +116,18 @@ def replayed(failure: Failure, directory: Path) -> ReplayOutcome:
     return FailureReplay(failure, program, directory).run()
 
 
-def fail_and_replay(seed: int, *, kind: str = "keyed") -> tuple[Failure, ReplayOutcome]:
+def fail_and_replay(
+    seed: int, *, kind: str = "keyed", build: Callable[..., BuiltJob] | None = None
+) -> tuple[Failure, ReplayOutcome]:
     """Raises ``AssertionError`` unless the failure of a seed comes again, at its record."""
     with tempfile.TemporaryDirectory(prefix="tg-") as path:
-        world = RecordedFailure(seed, Path(path), kind=kind)
+        world = RecordedFailure(seed, Path(path), kind=kind, build=build)
         failure = world.run()
         assert failure is not None, f"seed {seed}: {world.details}"
         outcome = replayed(failure, Path(path) / "again")
         where = f"seed {seed}: pytest tests/sim/runtime/test_runtime_replay.py --sim-seed {seed}"
         assert outcome.differences == [], where
         assert outcome.reproduced, where
-        if kind in ("keyed", "source"):
+        if kind in ("keyed", "source", "connected", "broadcast", "forgetful"):
             assert next(iter(outcome.value)) == world.poison, where
         return failure, outcome

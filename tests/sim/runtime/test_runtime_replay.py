@@ -31,7 +31,9 @@ def test_what_failed_fails_again(first: int, pytestconfig: pytest.Config) -> Non
     assert sum(outcome.outputs.count for _, outcome in runs) > 20 * BLOCK
 
 
-@pytest.mark.parametrize("kind", ["source", "window", "batches"])
+@pytest.mark.parametrize(
+    "kind", ["source", "window", "batches", "connected", "broadcast", "joined", "pattern", "forgetful"]
+)
 def test_other_kinds_fail_again(kind: str) -> None:
     runs = [fail_and_replay(BASE_SEED + 1_000 + i, kind=kind) for i in range(KINDS_BLOCK)]
     assert sum(failure.checkpoint_id > 0 for failure, _ in runs) > 0, "all began with the job"
