@@ -151,7 +151,7 @@ class JobManagerClient:
             try:
                 yield from self._watch(job_id)
             except _Elsewhere:
-                raise self._unreachable("the leader changes just now") from None
+                raise self._unreachable("the leader of the cluster is changing; try again") from None
 
     def _watch(self, job_id: str) -> Generator[pb.JobStatus, None, None]:
         statuses = self._stub.WatchJob(pb.JobRequest(job_id=job_id))
@@ -396,7 +396,7 @@ class JobManagerClient:
         try:
             return self._call_once(call)
         except _Elsewhere:
-            raise self._unreachable("the leader changes just now") from None
+            raise self._unreachable("the leader of the cluster is changing; try again") from None
 
     def _call_once(self, call: Callable[[], T]) -> T:
         try:

@@ -203,9 +203,9 @@ def check_name(name: str) -> None:
     elif not _NAME.fullmatch(name):
         why = "a name begins with a letter, and has letters, digits and single '-', '_' or '.' between them"
     elif name.lower() in _TAKEN or name in sys_names():
-        why = "a folder of this name hides the Python module of the same name"
+        why = "a folder of this name would hide the Python module of the same name"
     elif keyword.iskeyword(name):
-        why = "Python keeps this word for itself"
+        why = "it is a reserved word of Python"
     if why:
         raise Misuse(f"{name!r} cannot be the name of a project: {why}")
 

@@ -74,7 +74,7 @@ def _chosen(only: Collection[str], without: Collection[str]) -> dict[str, Distri
     for name in sorted(taken):
         if _is_editable(installed[name]):
             raise Misuse(
-                f"{name} is installed as editable, so its files are elsewhere: install it from a wheel, or leave it out (--without {name})"
+                f"{name} is installed as editable, so its files lie outside the environment: install it from a wheel, or leave it out (--without {name})"
             )
     return {name: installed[name] for name in sorted(taken)}
 

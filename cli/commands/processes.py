@@ -91,7 +91,7 @@ def jobmanager(
     from tidegate.cli.embedded.application import Application
 
     if arguments and job is None:
-        raise Misuse(f"what is {' '.join(arguments)!r}? Arguments are for a job: give it with --job job.py")
+        raise Misuse(f"{' '.join(arguments)!r} are arguments of a job: give the job with --job job.py")
     if job is not None and not job.is_file():
         raise Misuse(f"cannot read the job file {job}: there is no such file")
     definitions = _allowing(definitions, insecure=insecure)

@@ -195,7 +195,7 @@ def _run(
         )
         outcome = run.run()
     if stop is not None and not stop.was_reached:
-        raise InvalidJob(f"there is no record {break_at}: {outcome.records} came in before it ended")
+        raise InvalidJob(f"there is no record {break_at}: the recording ends after {outcome.records}")
     return outcome, watched
 
 
@@ -243,7 +243,7 @@ def _digest_of_other(failure: Failure, config: Path | None, definitions: Sequenc
     try:
         said = json.loads(ended.stdout)
     except ValueError:
-        raise InvalidJob(f"the second run did not come to an end: {ended.stderr.strip() or ended.returncode}") from None
+        raise InvalidJob(f"the second run did not complete: {ended.stderr.strip() or ended.returncode}") from None
     return f"{said['outputs']} {said['digest']} {said['message']}"
 
 
@@ -304,5 +304,5 @@ def _report(outcome: ReplayOutcome, watched: WatchState | None, *, changed: bool
 
 def _verdict(outcome: ReplayOutcome, *, changed: bool) -> str:
     if changed:
-        return "It still fails" if outcome.reproduced else "It fails, otherwise than before"
+        return "It still fails" if outcome.reproduced else "It fails, but not as before"
     return "It failed again with the same exception" if outcome.reproduced else "It failed, but not as it did"

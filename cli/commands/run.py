@@ -122,9 +122,11 @@ def run(options: RunOptions) -> None:
 
     is_local = options.local or options.target == "local"
     if options.local and options.target == "remote":
-        raise Misuse("--local and -t remote are two targets: give one of them")
+        raise Misuse("--local and -t remote are two targets: give only one of them")
     if is_local and (options.job_manager is not None or options.detached):
-        raise Misuse("--local ends its cluster with the program: it goes with neither --jobmanager nor --detached")
+        raise Misuse(
+            "--local starts a cluster that ends with the program: it cannot be combined with --jobmanager or --detached"
+        )
     program, arguments = options.brought.program(options.job, options.arguments)
     check_readable(program)
     configuration = load_configuration(options.config, options.definitions, *options.forced())

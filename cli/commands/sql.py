@@ -81,7 +81,9 @@ def sql(options: SqlOptions) -> None:
     from tidegate.table.sql_script import run_script
 
     if options.local and (options.job_manager is not None or options.detached):
-        raise Misuse("--local ends its cluster with the script: it goes with neither --jobmanager nor --detached")
+        raise Misuse(
+            "--local starts a cluster that ends with the script: it cannot be combined with --jobmanager or --detached"
+        )
     name, script = options.script()
     brought = Brought(options.python_files, None, None, None, None, None)
     forced = address_definitions(options.job_manager) + brought.definitions()

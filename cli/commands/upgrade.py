@@ -121,5 +121,5 @@ def _planned(job: Path, arguments: tuple[str, ...], configuration: Configuration
 
 _WHY = {
     CANNOT: "the new version cannot read its state",
-    SOME_DROPPED: "the new version drops state; -n allows it",
+    SOME_DROPPED: "the new version would drop state; -n allows that",
 }

@@ -56,7 +56,7 @@ class LocalCluster:
         self._keeper: threading.Thread | None = None
         try:
             click.echo(
-                f"Starting a cluster for this program, which ends with it; its logs: {self._own.files.logs}", err=True
+                f"Starting a cluster for this program; it ends with the program. Logs: {self._own.files.logs}", err=True
             )
             self._job_manager = self._start("jobmanager", "JobManager")
             self.address = f"127.0.0.1:{self._job_manager.wait_ready(self._start_timeout_s, _notice)['rpc_port']}"

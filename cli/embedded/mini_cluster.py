@@ -56,7 +56,7 @@ class MiniCluster:
     ) -> None:
         if taskmanagers < 1 or slots < 1:
             raise Misuse(
-                f"MiniCluster: {taskmanagers} TaskManagers of {slots} slots cannot run anything; give 1 or more"
+                f"MiniCluster: {taskmanagers} TaskManagers of {slots} slots cannot run anything; give at least 1 of each"
             )
         given = Configuration.from_strings(dict(configuration or {}))
         start_timeout_s = given.get(FileOptions.START_TIMEOUT) / 1000

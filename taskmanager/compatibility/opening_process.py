@@ -119,7 +119,7 @@ def _told(error: BaseException) -> str:
     while error.__cause__ is not None:
         error = error.__cause__
     if isinstance(error, MemoryError):
-        return "it takes more memory than it may have"
+        return "it needs more memory than the check allows"
     text = next(iter(str(error).strip().splitlines()), "")
     if isinstance(error, PermissionError) and text.startswith("it "):
         return text

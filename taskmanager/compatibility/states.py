@@ -96,7 +96,7 @@ def judge_states(
     ]
     if not not_opened:
         return found
-    text = f"the function could not be opened here to ask for it: {not_opened}; see --open"
+    text = f"the function could not be opened here to find what state it asks for: {not_opened}; see --open"
     return [replace(one, text=text) if one.outcome is StateOutcome.UNKNOWN else one for one in found]
 
 
@@ -150,7 +150,7 @@ def _examine_shown_elements(declared: DeclaredStates, state: StoredState) -> Sta
     compared = _elements_of(state, state.redistribution, type_info)
     if compared.outcome is not StateOutcome.RESTORES:
         return compared
-    text = f"it restores if the function asks for {state.kind} state, which is known when it opens: see --open"
+    text = f"it restores if the function asks for {state.kind} state, which is known only when the function is opened: see --open"
     return StateVerdict(state.name, StateOutcome.UNKNOWN, "; ".join(filter(None, (text, compared.text))))
 
 
@@ -263,7 +263,7 @@ def _compared(name: str, stored: pa.Schema, wanted: pa.Schema) -> StateVerdict:
 def _undeclared(declared: DeclaredStates, state: StoredState) -> StateVerdict:
     text = "declared when the function opens: see --open"
     if declared.is_opened:
-        text = "nothing asks for it when the function opens; it is kept, and checked when a record makes something ask"
+        text = "the function does not ask for this state when it opens; the state is kept, and checked when a record makes the function ask for it"
     return StateVerdict(state.name, StateOutcome.UNKNOWN, text)
 
 

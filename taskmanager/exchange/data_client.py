@@ -198,11 +198,11 @@ class DataClient:
         """
         is_tls = self._framed is not None and isinstance(self._framed.sock, ssl.SSLSocket)
         if is_tls and not self._accepted and not isinstance(error, ssl.SSLError):
-            return "it closed the connection before it answered: it refuses our certificate, as its log may say"
+            return "it closed the connection before it answered; it may have refused our certificate: see its log"
         return reason_of_loss(error)
 
     def _lost(self, reason: str) -> None:
-        self._fail(SubtaskLost(f"{self._name} broke before the end of the partition: {reason}"))
+        self._fail(SubtaskLost(f"{self._name} was lost before the end of the partition: {reason}"))
 
     def _fail(self, error: TidegateError) -> None:
         if not self._closed:

@@ -104,7 +104,7 @@ class _ByKey:
         if missing or not self._columns:
             raise SchemaMismatch(
                 f"edge {self._edge_id} is keyed by {missing or 'a function of the record'}, "
-                f"but the batch has the columns {names} and came without keys"
+                f"but the batch has the columns {names}, and no keys with it"
             )
         return [data.column(name) for name in self._columns]
 

@@ -135,7 +135,9 @@ class OperatorHarness:
         processing_time: int = 0,
     ) -> None:
         if not input_types:
-            raise Misuse("OperatorHarness: give the type of each input behind the piece")
+            raise Misuse(
+                "OperatorHarness: after the function that builds the stream, give the type of each of its inputs"
+            )
         self._types = input_types
         self._configuration = dict(configuration or {})
         self._reuses = reuses_objects(self._configuration)
@@ -364,7 +366,7 @@ def _built(piece: Callable[..., DataStream], types: tuple[TypeInformation, ...])
     streams = [env.from_collection([], kind).name(f"input {index}") for index, kind in enumerate(types)]
     result = piece(*streams)
     if not isinstance(result, DataStream):
-        raise InvalidJob(f"OperatorHarness: the piece must return a stream, not {type(result).__name__}")
+        raise InvalidJob(f"OperatorHarness: the function must return a DataStream, not {type(result).__name__}")
     result.print()
     return env.build("harness")
 

@@ -27,7 +27,7 @@ class MemoryStore:
     def read(self, handle: StateHandle) -> memoryview:
         assert handle.data is not None
         if xxhash.xxh3_64_hexdigest(handle.data) != handle.checksum:
-            raise CorruptData("inline state: checksum")
+            raise CorruptData("inline state is damaged: its checksum does not match")
         return memoryview(handle.data)
 
 

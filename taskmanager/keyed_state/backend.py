@@ -202,7 +202,7 @@ class KeyedBackend(ABC):
 
     def forget_all(self) -> None:
         """Removes the state of all keys. For backends of BATCH execution mode, which are never frozen."""
-        raise AssertionError(f"{type(self).__name__} keeps the state of all keys")
+        raise AssertionError(f"{type(self).__name__} cannot remove the state of all keys")
 
     def close(self) -> None:  # noqa: B027  (optional hook)
         """Releases all resources."""

@@ -69,8 +69,8 @@ class QueryableState:
         groups = key_groups(hash_keys(found), max_parallelism)
         if len(groups) and (groups.min() < self.owned.start or groups.max() > self.owned.end):
             raise StateNotServed(
-                f"this subtask has key groups {self.owned.start} to {self.owned.end} of state '{self.name}', and not all "
-                "that are asked for: ask the JobManager where they are now"
+                f"this subtask serves key groups {self.owned.start} to {self.owned.end} of state '{self.name}', and not all "
+                "that the request names: ask the JobManager where they are now"
             )
         rows, values = [], []
         for row, (group, key) in enumerate(zip(groups.tolist(), asked, strict=True)):

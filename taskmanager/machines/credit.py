@@ -154,8 +154,8 @@ class SenderCredit:
         """Takes a credit. Raises ``CorruptFrame`` if it takes credit back, or claims more consumed bytes than were sent."""
         if granted_bytes < self.granted or not self.consumed <= consumed_bytes <= self.sent:
             raise CorruptFrame(
-                f"credit of {granted_bytes} bytes with {consumed_bytes} consumed, after {self.granted} with "
-                f"{self.consumed} and {self.sent} sent"
+                f"the consumer granted {granted_bytes} bytes of credit, with {consumed_bytes} consumed, which contradicts the "
+                f"{self.granted} granted, {self.consumed} consumed and {self.sent} sent before"
             )
         self._open = True
         self.granted, self.consumed = granted_bytes, consumed_bytes
@@ -189,7 +189,7 @@ class ReceiverCredit:
         """Counts received bytes. Raises ``CorruptFrame`` when the producer sent more than it was granted."""
         if self.received + size_bytes > self.granted and self.received > self.consumed:
             raise CorruptFrame(
-                f"the producer sent {self.received + size_bytes} bytes; {self.granted} were granted and {self.consumed} consumed"
+                f"the producer sent {self.received + size_bytes} bytes, more than its credit: {self.granted} were granted and {self.consumed} consumed"
             )
         self.received += size_bytes
 

@@ -342,7 +342,7 @@ class TaskTable:
         if not hmac.compare_digest(event.token.encode(), task.token.encode()):
             return (RefuseStream(event.attempt, ErrorInfo.of(Fenced(f"wrong token for attempt {event.attempt}"))),)
         if task.phase is not TaskPhase.STARTING:
-            why = f"attempt {event.attempt} had its control stream, or is over ({task.phase.value})"
+            why = f"attempt {event.attempt} already had its control stream, or has ended ({task.phase.value})"
             return (RefuseStream(event.attempt, ErrorInfo.of(Fenced(why))),)
         task.phase, task.pid, task.host = TaskPhase.ATTACHED, event.pid, event.host
         mails, task.early_mails = (task.submitted.deploy, *task.early_mails), []

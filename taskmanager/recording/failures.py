@@ -248,13 +248,15 @@ def read_failure(folder: Path) -> Failure:
     """
     path = folder / DOCUMENT
     if not path.is_file():
-        raise InvalidJob(f"{folder}: there is no kept failure here; `tidegate replay` lists those that there are")
+        raise InvalidJob(
+            f"{folder}: this folder holds no recorded failure; `tidegate replay` lists those that are kept"
+        )
     check_own(folder)
     try:
         said = json.loads(path.read_bytes())
         if said["version"] != VERSION:
             raise InvalidJob(
-                f"{folder}: another version of tidegate kept this failure ({said['version']}); replay it with that"
+                f"{folder}: another version of tidegate recorded this failure ({said['version']}); replay it with that"
             )
         return Failure(
             folder, said["id"], said["job_id"], said["job"], said["vertex_id"], said["vertex"], said["subtask"],

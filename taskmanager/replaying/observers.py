@@ -73,7 +73,7 @@ class WatchState:
         if not isinstance(head, KeyedOperator) or store is None or self._name not in store.handles:
             known = ", ".join(sorted(store.handles)) if store is not None else ""
             raise InvalidJob(
-                f"operator '{spec.name}' has no state {self._name!r} that can be watched; "
+                f"operator '{spec.name}' has no state {self._name!r} to watch; "
                 + (f"it has: {known}" if known else "it has none by key")
             )
         type_info = next(found.type_info for found in step.program.inputs if found.input_index == step.input_index)

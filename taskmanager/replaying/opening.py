@@ -34,10 +34,8 @@ def find_failure(place: Path, said: str) -> Failure:
     found = [failure for failure in list_failures(place) if failure.failure_id.startswith(said)]
     if len(found) == 1:
         return found[0]
-    known = "is none" if not found else f"are {len(found)}"
-    raise InvalidJob(
-        f"of failures whose id begins with {said!r} there {known} in {place}; `tidegate replay` lists them"
-    )
+    known = "no failure" if not found else f"{len(found)} failures"
+    raise InvalidJob(f"{place} holds {known} whose id begins with {said!r}; `tidegate replay` lists them")
 
 
 def open_program(failure: Failure, signing: Signing | None, directory: Path) -> VertexProgram:

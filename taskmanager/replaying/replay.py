@@ -195,7 +195,7 @@ class FailureReplay:
                 yield start
             yield from calls
         if not self._failure.segments:
-            raise InvalidJob(f"{self._failure.failure_id}: nothing of it was recorded")
+            raise InvalidJob(f"{self._failure.failure_id}: no input of this failure was recorded")
 
     def _run(self, calls: Iterator[SegmentStart | RecordedCall]) -> None:
         call = next(calls, None)

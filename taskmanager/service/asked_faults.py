@@ -116,7 +116,7 @@ class FaultService(taskmanager_pb2_grpc.TaskManagerFaultsServicer):
     async def InjectFault(self, request: taskmanager_pb2.InjectFaultRequest, context: object) -> common_pb2.Ack:
         try:
             if not self._are_allowed():
-                raise Misuse("faults on purpose are not allowed here: start the JobManager with --allow-faults")
+                raise Misuse("faults may not be injected on this cluster: start the JobManager with --allow-faults")
             _log.warning("fault on purpose: %s", " ".join(str(request).split()))
             self._inject(request)
         except TidegateError as error:
@@ -143,7 +143,7 @@ class FaultService(taskmanager_pb2_grpc.TaskManagerFaultsServicer):
             case "kill_executor":
                 self._kill_executor(attempt_from_text(request.kill_executor))
             case _:
-                raise Misuse("this TaskManager knows no such fault; is it of another version?")
+                raise Misuse("this TaskManager does not know this kind of fault; is it of another version?")
 
     def _kill_executor(self, attempt: AttemptId) -> None:
         streams = self._streams()

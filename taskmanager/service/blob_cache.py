@@ -35,7 +35,7 @@ class BlobCache:
     async def path(self, key: str) -> Path:
         """Returns the file with the content of a blob. Raises as ``get`` does."""
         if len(key) != 64 or not key.isalnum():
-            raise CorruptData(f"{key!r} is no blob key (64 hex digits)")
+            raise CorruptData(f"{key!r} is not the key of a blob (64 hex digits)")
         path = self._directory / key
         if path.exists():
             return path
@@ -59,7 +59,7 @@ class BlobCache:
 def _write_verified(key: str, content: bytes, path: Path) -> None:
     found = hashlib.sha256(content).hexdigest()
     if found != key:
-        raise CorruptData(f"blob {key} arrived with the content of {found}; it was damaged on the way or on disk")
+        raise CorruptData(f"blob {key} arrived with the checksum {found}; it was damaged on the way or on disk")
     temporary = path.with_suffix(".part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

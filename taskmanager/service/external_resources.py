@@ -50,7 +50,7 @@ def _found(resource: ExternalResource) -> list[dict[str, str]]:
         ) from error
     if len(infos) < resource.amount:
         raise ExternalError(
-            f"external resource {resource.name!r}: {len(infos)} are here, and external-resource.{resource.name}.amount is {resource.amount}"
+            f"external resource {resource.name!r}: its driver found {len(infos)}, and external-resource.{resource.name}.amount is {resource.amount}"
         )
     properties = [{key: info.get_property(key) or "" for key in sorted(info.get_keys())} for info in infos]
     return sorted(properties, key=lambda each: sorted(each.items()))
@@ -90,7 +90,7 @@ class GpuDriver(ExternalResourceDriver):
         if done.returncode != 0:
             said = (done.stderr or done.stdout).strip().splitlines()
             raise ExternalError(
-                f"{command[0]} ended with exit code {done.returncode}: {said[-1] if said else 'without a word'}"
+                f"{command[0]} ended with exit code {done.returncode}: {said[-1] if said else 'without output'}"
             )
         indices = [index.strip() for index in done.stdout.replace("\n", ",").split(",") if index.strip()]
         return {ExternalResourceInfo({"index": index}) for index in indices[:amount]}

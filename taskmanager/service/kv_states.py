@@ -175,9 +175,9 @@ async def _first_free(
         except ExternalError as error:
             if port == ports[-1]:
                 raise ExternalError(
-                    f"{error.message}, or give each TaskManager of this machine one: queryable-state.server.ports: 9067-9099"
+                    f"{error.message}, or give each TaskManager of this machine a port of its own: queryable-state.server.ports: 9067-9099"
                 ) from None
-    raise AssertionError("a range of ports holds at least one")
+    raise AssertionError("a range of ports must hold at least one port")
 
 
 def _gone(attempt: AttemptId) -> StateNotServed:

@@ -39,7 +39,7 @@ def spark_operators(query: SubmittedQuery) -> dict[str, object]:
         found: dict[str, object] = cloudpickle.loads(query.load())
     except (ImportError, AttributeError) as error:
         raise UserFunctionError(
-            f"what the job gives to Spark cannot be opened in a TaskManager ({error}): install there what it imports"
+            f"the function that the job gives to Spark cannot be unpickled in a TaskManager ({error}): install the modules that it imports there"
         ) from error
     return found
 

@@ -77,7 +77,7 @@ def make_ready() -> None:
 def subtask_main(entry: SubtaskEntry, index: int, spark_rows: Iterator[pa.RecordBatch] | None = None) -> None:
     """Runs the attempt of ``entry``. Returns when its TaskManager knows its final state, or is gone."""
     for _ in run_attempt(entry, index, spark_rows, None):
-        raise AssertionError("an attempt whose consumers run beside it stores nothing")
+        raise AssertionError("a pipelined subtask stored output for later consumers")
 
 
 def run_attempt(
@@ -139,7 +139,7 @@ def run_attempt(
         stream.close()
         claim.remove()
     if stored is not None and not has_finished:
-        raise SubtaskLost(f"{_name(deployment)} did not finish: what it stored is dropped")
+        raise SubtaskLost(f"{_name(deployment)} did not finish: its stored output is dropped")
 
 
 def _tell_where_it_stands(stream: ControlStream, stack: str) -> None:

@@ -47,4 +47,4 @@ def items_of(
 
 def refuse_no_key(value: StateValue) -> NoReturn:
     """Raises ``TypeError`` for a map entry with the key ``None``."""
-    raise TypeError(f"a map in state has no entry for the key None, which was to be {value!r}")
+    raise TypeError(f"a map in state has no entry for the key None, so its value cannot be set to {value!r}")

@@ -65,7 +65,7 @@ def test_a_program_that_fails_ends_its_cluster_with_an_error(tmp_path: Path) -> 
             assert text in done.stderr
         done = cluster.cli("jobmanager", "what", "is", "this")
         assert done.returncode == 2
-        assert "Arguments are for a job: give it with --job" in done.stderr
+        assert "are arguments of a job: give the job with --job" in done.stderr
 
 
 def _jobs(cluster: Cluster) -> list[str]:

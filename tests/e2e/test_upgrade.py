@@ -25,7 +25,7 @@ def test_the_next_version_goes_on_and_one_that_fails_is_rolled_back(tmp_path: Pa
             return done.returncode, ids[-1] if ids else "", done.stdout + done.stderr
 
         code, _, text = upgraded(watch.job_id, "--uid", "another")
-        assert (code, "was not touched: the new version drops state; -n allows it" in text) == (1, True), text
+        assert (code, "was not touched: the new version would drop state; -n allows that" in text) == (1, True), text
         assert sum(counts(client, watch)) >= sum(before), "it runs as before"
 
         code, job_id, text = upgraded(watch.job_id, "--rate", "4000")

@@ -41,7 +41,7 @@ def partition_of(outputs: Sequence[tuple[int, Sequence[int]]], edge_id: int, con
         if found == edge_id:
             return before + list(consumers).index(consumer)
         before += len(consumers)
-    raise AssertionError(f"edge {edge_id} is none of {outputs}")
+    raise AssertionError(f"edge {edge_id} is not an output of this subtask, whose outputs are {outputs}")
 
 
 class BlockingEndpoint:
@@ -153,12 +153,14 @@ class StoredInputGate(ChannelInputGate):
         if stored is None:
             if self._unended:
                 missing = self._names[min(self._unended)]
-                raise OutputLost(f"{missing}: what it stored ends before its end of partition")
+                raise OutputLost(f"{missing}: its stored output is cut off before the end of the partition")
             return False
         block = StoredBlock.decode(bytes(stored))
         channel = self._channel_of.get((block.edge_id, block.producer))
         if channel is None:
-            raise CorruptFrame(f"a stored block of subtask {block.producer} of edge {block.edge_id}, which is no input")
+            raise CorruptFrame(
+                f"a stored block comes from subtask {block.producer} of edge {block.edge_id}, which is not an input of this subtask"
+            )
         if self.on_frames(channel, self._decoders[channel].feed(block.frames)):
             self._unended.discard(channel)
         return True

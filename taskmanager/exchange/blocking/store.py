@@ -34,7 +34,9 @@ class StoredBlock:
     def decode(stored: bytes) -> StoredBlock:
         """Reads a block. Raises ``CorruptFrame``."""
         if len(stored) < _ORIGIN.size:
-            raise CorruptFrame(f"a stored block has {len(stored)} bytes: fewer than its origin takes")
+            raise CorruptFrame(
+                f"a stored block of the exchange has {len(stored)} bytes, fewer than the {_ORIGIN.size} of its header"
+            )
         edge_id, producer = _ORIGIN.unpack_from(stored)
         return StoredBlock(edge_id, producer, memoryview(stored)[_ORIGIN.size :])
 

@@ -183,5 +183,7 @@ def _without_marks(part: PartialSegment, data: pa.RecordBatch) -> pa.RecordBatch
     if DELETED not in data.schema.names:
         return data
     if data.column(DELETED).true_count:
-        raise CorruptData(f"{part.name}: rows of '{part.segment.state_name}' are marked as removed; {ON_DAMAGE}")
+        raise CorruptData(
+            f"{part.name}: rows of '{part.segment.state_name}' are marked as removed, which no checkpoint may hold; {ON_DAMAGE}"
+        )
     return data.drop_columns([DELETED])

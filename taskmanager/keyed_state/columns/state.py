@@ -250,7 +250,9 @@ class ColumnarKeyedState:
         if DELETED not in batch.schema.names:
             return batch
         if batch.column(batch.schema.get_field_index(DELETED)).true_count:
-            raise CorruptData(f"operator '{self._operator}': rows of '{STATE_NAME}' are marked as removed")
+            raise CorruptData(
+                f"operator '{self._operator}': restored rows of '{STATE_NAME}' are marked as removed, which no checkpoint may hold"
+            )
         return batch.drop_columns([DELETED])
 
     def _evolved(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, bool]:

@@ -83,7 +83,9 @@ class View:
             yield pair
             last = pair[0]
         for _ in self.rows(prefix, last + b"\0"):  # such a walk ends at an error as it does at the end: ask who tells
-            raise StorageError(f"the RocksDB in {self._path} lost rows behind {last!r}; the attempt must be restarted")
+            raise StorageError(
+                f"the RocksDB in {self._path} lost the rows after {last!r}; the attempt must be restarted"
+            )
 
     def rows(self, prefix: bytes, begin: bytes = b"") -> Iterator[Pair]:
         """Yields the rows that begin with ``prefix``, in order, from ``begin`` on. Raises ``StorageError``.

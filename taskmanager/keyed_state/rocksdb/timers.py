@@ -57,8 +57,8 @@ class TimerRows(StateRows):
             start = _START.pack(self.state_id, group, timestamp + SIGN)
         except struct.error:
             raise InvalidJob(
-                f"operator '{self.layout.operator}': a timer at {timestamp} is beyond the times that there are, "
-                "64-bit milliseconds since 1970"
+                f"operator '{self.layout.operator}': a timer at {timestamp} is out of range: "
+                "times are 64-bit milliseconds since 1970"
             ) from None
         return start + encode_key(key) + namespace
 

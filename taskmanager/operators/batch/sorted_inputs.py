@@ -142,7 +142,7 @@ class SortedInputs(Operator):
 
     def freeze(self, checkpoint_id: int) -> FrozenState | None:
         raise InvalidJob(
-            f"operator '{self._name}' sorts its input in BATCH execution mode, which knows no checkpoints and savepoints"
+            f"operator '{self._name}' sorts its input in BATCH execution mode, which has no checkpoints or savepoints"
         )
 
     def close(self) -> None:

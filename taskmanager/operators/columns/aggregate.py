@@ -203,8 +203,8 @@ class ColumnarTotals(ColumnarAggregate):
 
     def freeze(self, checkpoint_id: int) -> FrozenState | None:
         raise InvalidJob(
-            f"operator '{self._plan.operator}' gives its results at the end of the input in BATCH execution mode, which knows no "
-            "checkpoints and savepoints"
+            f"operator '{self._plan.operator}' gives its results at the end of the input in BATCH execution mode, which has no "
+            "checkpoints or savepoints"
         )
 
 

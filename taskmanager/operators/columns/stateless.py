@@ -54,7 +54,9 @@ class FilterColumnsOperator(Operator):
         except Exception as error:
             raise user_error(self._name, error, *_failing_row([self._predicate], batch.data)) from error
         if not pa.types.is_boolean(mask.type):
-            raise SchemaMismatch(f"operator '{self._name}': the predicate gives {mask.type}, a filter needs a boolean")
+            raise SchemaMismatch(
+                f"operator '{self._name}': the predicate of the filter returns {mask.type} instead of a boolean"
+            )
         kept = mask.true_count
         if kept == len(batch):
             self.context.output.emit(batch)
@@ -110,13 +112,13 @@ def conform(data: pa.RecordBatch, schema: pa.Schema, operator: str) -> pa.Record
         ]
         about = f"column '{different[0]}' is not in both" if different else "their order differs"
         raise SchemaMismatch(
-            f"operator '{operator}': it gave the columns {', '.join(data.schema.names)}, declared are "
+            f"operator '{operator}': the function returned the columns {', '.join(data.schema.names)}, but declared are "
             f"{', '.join(schema.names)}: {about}"
         )
     for found, wanted in zip(data.schema, schema, strict=True):
         if found.type != wanted.type:
             raise SchemaMismatch(
-                f"operator '{operator}': column '{wanted.name}' is {found.type}, declared is {wanted.type}: cast it, or "
+                f"operator '{operator}': column '{wanted.name}' is {found.type}, but {wanted.type} is declared: cast it, or "
                 "correct the schema"
             )
     if data.schema is schema or not data.num_columns:  # rows without columns are as many as they were

@@ -57,7 +57,7 @@ class CountWindowAggregate(EntriesOperator):
         return state
 
     def split(self, whole: Any) -> Iterable[tuple[Name, Any, int | None]]:
-        raise AssertionError("no version kept windows of counts as one value")
+        raise AssertionError("the state of count windows is kept by window, never as one value")
 
     def _kept(self, state: EntriesOfKey, number: int, row: Row, added: bool, windows: range, *, is_full: bool) -> Any:
         """Adds a row to its windows. Returns the accumulator of the first of them if that is full, and removes it; otherwise ``None``."""

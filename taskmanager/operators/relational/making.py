@@ -73,7 +73,7 @@ def make_relational(name: str, options: RelationalOptions, schema: pa.Schema) ->
     """Makes the operator of a plan's node. ``schema``: of what is emitted. Raises ``InvalidJob`` for a node without an operator."""
     make = _MAKERS.get(type(options.node))
     if make is None:
-        raise InvalidJob(f"operator '{name}': there is no operator of the node {options.node.kind}")
+        raise InvalidJob(f"operator '{name}': tidegate has no operator for the plan node {options.node.kind}")
     operator = make(name, options, schema)
     if options.functions is not None:
         assert isinstance(operator, RelationalOperator)

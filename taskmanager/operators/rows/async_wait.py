@@ -97,7 +97,9 @@ class AsyncWaitOperator(FunctionOperatorBase):
     def open(self) -> None:
         context = self.context
         if context.background.open_async_calls is None:
-            raise InvalidJob(f"operator '{self._name}': there is no event loop for its coroutines here")
+            raise InvalidJob(
+                f"operator '{self._name}': its coroutines need an event loop, which this environment does not have"
+            )
         self._calls = context.background.open_async_calls(self._on_answers)
         self._kept = self._user.restore(context).get_list_state(self._descriptor)
         self._kept_events = self._user.restore(context).get_list_state(EVENTS_STATE)

@@ -95,7 +95,7 @@ class ReadOnlyEntries(ReadOnlyBroadcastState[MapKey, StateValue]):
         return self._state.is_empty()
 
     def clear(self) -> NoReturn:
-        raise InvalidJob("broadcast state is changed by process_broadcast_element only")
+        raise InvalidJob("broadcast state is read-only here; change it in process_broadcast_element")
 
 
 class _Times:

@@ -49,9 +49,7 @@ class CommitterOperator(Operator):
         self._votes += [msgspec.msgpack.decode(vote) for vote in batch.values]
 
     def freeze(self, checkpoint_id: int) -> FrozenState | None:
-        raise InvalidJob(
-            f"operator '{self._name}' commits at the end of a job in BATCH mode, which knows no checkpoints"
-        )
+        raise InvalidJob(f"operator '{self._name}' commits at the end of a job in BATCH mode, which has no checkpoints")
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Commits all votes, at the end of data."""

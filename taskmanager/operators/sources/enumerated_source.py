@@ -70,7 +70,9 @@ class EnumeratedSourceOperator(SourceOperator):
         values = batch.values if isinstance(batch, RecordsBatch) else decode(SAID, batch.data, self._name)
         for told in values:
             if not isinstance(told, ForReader) or told.subtask != self.context.subtask_index:
-                raise InternalError(f"source '{self._name}': its enumerator sent it {told!r}")
+                raise InternalError(
+                    f"source '{self._name}': its enumerator sent this subtask {told!r}, which is not for it"
+                )
             try:
                 self._obey(told.message)
             except Exception as error:

@@ -168,7 +168,7 @@ class SourceOperator(Operator):
         assert reader is not None
         if event.number != self._last_event:
             raise InternalError(
-                f"source '{self._name}': event {event.number} of its coordinator came after {self._last_event - 1}"
+                f"source '{self._name}': event {event.number} of its coordinator came where {self._last_event} was expected"
             )
         match event.event:
             case AddSplits(splits):
@@ -186,7 +186,7 @@ class SourceOperator(Operator):
                 pass  # for the TaskManager, which remembers until then what was found
             case RequestSplit() | RequestDiscovery() | SplitsDiscovered() | ReportBacklog():
                 raise InternalError(
-                    f"source '{self._name}' is sent {type(event.event).__name__}, which is for a coordinator"
+                    f"source '{self._name}' received {type(event.event).__name__}, which only a coordinator may receive"
                 )
             case _:
                 assert_never(event.event)

@@ -193,7 +193,7 @@ class EventTimes:
             raise user_error(self._context.operator_name, error) from error
         if not isinstance(made, WatermarkGenerator):
             raise InvalidJob(
-                f"operator '{self._context.operator_name}': for_generator was given something that makes {made!r}, which is no "
+                f"operator '{self._context.operator_name}': the supplier of for_generator returned {made!r}, which is not a "
                 "WatermarkGenerator"
             )
         return made
@@ -258,7 +258,7 @@ def _whole(stamp: int, value: Record, operator: str) -> int:
     found = as_whole(stamp)
     if found is None:
         raise SchemaMismatch(
-            f"operator '{operator}': extract_timestamp gave {stamp!r} of type {type(stamp).__name__} for {repr(value)[:200]}: it must be a time in "
+            f"operator '{operator}': extract_timestamp gave {stamp!r} of type {type(stamp).__name__} for the record {repr(value)[:200]}: it must be a time in "
             "ms since 1970, a whole number, so convert it with int(...), or round it"
         )
     return found

@@ -32,7 +32,7 @@ class FunctionAccumulators:
     def get(self, name: str) -> UserAccumulator:
         """Returns an accumulator. Raises ``InvalidJob`` when there is none of that name."""
         if name not in self._known:
-            raise InvalidJob(f"operator '{self._operator}' has no accumulator '{name}': add_accumulator comes first")
+            raise InvalidJob(f"operator '{self._operator}' has no accumulator '{name}': call add_accumulator first")
         return self._known[name]
 
     def get_or_add(self, name: str, kind: type[A]) -> A:

@@ -337,7 +337,7 @@ class FunctionContext(RuntimeContext):
         if len(sent.content) > MAX_TASK_EVENT_BYTES:
             raise UserError(
                 f"operator '{self._context.operator_name}': a {type(event).__qualname__} of {len(sent.content)} bytes is too large to be sent "
-                f"against the stream, where an event may take {MAX_TASK_EVENT_BYTES} bytes: send what it takes to find the rest"
+                f"against the stream, where an event may take {MAX_TASK_EVENT_BYTES} bytes: send a reference, such as a path or a key, instead of the data"
             )
         if self._context.coordination.send_task_event is not None:
             self._context.coordination.send_task_event(sent, input_index)
@@ -346,7 +346,7 @@ class FunctionContext(RuntimeContext):
         if self._collector is None:
             raise InvalidJob(
                 f"operator '{self._context.operator_name}': {method} is for process functions, whose events keep their place among "
-                "what is emitted: put a process() with this call behind or in front of it"
+                "what is emitted: make this call in a process() before or after it"
             )
         return self._collector
 

@@ -114,10 +114,10 @@ def read_channel(
             about = _description_of(reader.schema)
             batches = list(_stored(reader))
     except (pa.ArrowException, OSError, ValueError, TypeError) as error:
-        raise CorruptData(f"{name}: not a readable Arrow stream ({error}); restore another checkpoint") from error
+        raise CorruptData(f"{name} is not a readable Arrow stream ({error}); restore another checkpoint") from error
     told = sum(batch.data.num_rows > 0 for batch in batches)
     if told != channel.batches:
-        raise CorruptData(f"{name}: {told} batches instead of {channel.batches}; restore another checkpoint")
+        raise CorruptData(f"{name} holds {told} batches instead of {channel.batches}; restore another checkpoint")
     return about, batches
 
 
@@ -143,7 +143,9 @@ def _description_of(schema: pa.Schema) -> ChannelDescription | None:
     if content.get("kind") != IN_FLIGHT:
         return None
     if content["version"] > FORMAT_VERSION:
-        raise ValueError(f"version {content['version']}; this version of tidegate reads up to {FORMAT_VERSION}")
+        raise ValueError(
+            f"its format has version {content['version']}; this version of tidegate reads up to {FORMAT_VERSION}"
+        )
     return ChannelDescription(**{name: content[name] for name in ChannelDescription.__slots__})
 
 

@@ -106,7 +106,7 @@ class ExecutorHost(taskmanager_pb2_grpc.ExecutorHostServicer):
             if time.monotonic() - self._asked_s > self._give_up_s:
                 self._fatal(
                     ExternalError(
-                        f"no JobManager has asked for {self._give_up_s:g} s ({TaskManagerOptions.REGISTRATION_TIMEOUT.key})"
+                        f"no JobManager has connected for {self._give_up_s:g} s ({TaskManagerOptions.REGISTRATION_TIMEOUT.key})"
                     )
                 )
                 return
@@ -155,7 +155,7 @@ async def start_executor_host(
     """Starts the service, which runs until ``services`` stop it. Raises ``TidegateError``."""
     if _INSTANCES in configuration.spark_properties():
         raise ConfigurationError(
-            f"bad configuration: {_INSTANCES} has no meaning where executors come when jobs need slots "
+            f"bad configuration: {_INSTANCES} has no effect where executors are started when jobs need slots "
             "(tidegate.resourcemanager.driver is spark); leave it out"
         )
     session = await spark.ready(services.begins)

@@ -220,7 +220,7 @@ class JobManagerConnection:
                 told = failure
             if time.monotonic() + wait_ms / 1000 >= gives_up_at:
                 raise ExternalError(
-                    f"{self._peer} did not take this TaskManager within {self._times.give_up_ms / 1000:g} s "
+                    f"{self._peer} did not register this TaskManager within {self._times.give_up_ms / 1000:g} s "
                     f"(taskmanager.registration.timeout): {failure}"
                 )
             await asyncio.sleep(wait_ms / 1000)

@@ -175,7 +175,7 @@ def _said(properties: Mapping[str, str]) -> str:
 def hint_of(settings: SessionSettings, said: str) -> str:
     """Returns a hint on the cause of a failed start, to append to its error message ``said``; empty if there is none."""
     if settings.is_encrypted and "masters are unresponsive" in said:
-        return f"; is it there, and do it and its workers have {_said(_ENCRYPTED)} and the same {_SHARED}?"
+        return f"; check that it runs, and that it and its workers have {_said(_ENCRYPTED)} and the same {_SHARED}"
     return ""
 
 

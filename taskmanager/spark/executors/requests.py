@@ -88,7 +88,7 @@ class ExecutorRequests:
                 return call()
         except Py4JError as error:
             if self._session.is_alive() and not self._spark.isStopped():
-                raise ExternalError(f"Spark at {self._session.master} answers with an error: {error}") from error
+                raise ExternalError(f"Spark at {self._session.master} answered with an error: {error}") from error
         raise ExternalError(self._why_stopped())
 
     def _why_stopped(self) -> str:

@@ -28,7 +28,9 @@ class Push:
         context = TaskContext.get()
         partition = context.partitionId() if context else 0
         if context is not None and context.attemptNumber() != 0:
-            raise ExternalError("Spark runs a task of a stream again: its rows may be on their way already")
+            raise ExternalError(
+                "Spark started a task of a stream a second time, when its rows may have been sent already"
+            )
         schema = pa.ipc.read_schema(pa.py_buffer(self.schema))
         link = SparkLink.to(self.address)
         try:

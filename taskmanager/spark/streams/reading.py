@@ -54,7 +54,7 @@ class StreamRequests:
                 self._plan.commit(message.ends)
                 return RequestDone()
             case _:
-                raise InternalError(f"a stream of Spark's does not understand {message!r:.200}")
+                raise InternalError(f"a Spark stream received the unknown message {message!r:.200}")
 
     def close(self) -> None:
         if self._plan is not None:

@@ -118,7 +118,7 @@ class NewStream(SparkStream):
                 newer = (self._none(), leaf.sourceIdentifyingName())
             case _:
                 raise ExternalError(
-                    f"from_spark_stream does not know this version of Spark, whose {name} is another one"
+                    f"from_spark_stream does not support this version of Spark, in which {name} is different"
                 )
         return self._jvm.org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2Relation(*known, *newer)
 
@@ -171,7 +171,7 @@ def stream_of(jvm: JavaObject, leaf: JavaObject, directory: str) -> SparkStream:
         return NewStream(jvm, leaf, directory)
     old = leaf.v1Relation()
     if not old.isDefined():
-        raise ExternalError(f"the source {leaf.sourceName()} cannot be read in batches of a stream")
+        raise ExternalError(f"the source {leaf.sourceName()} cannot be read in micro-batches, as a stream is")
     return OldStream(jvm, old.get(), leaf.output(), directory)
 
 
@@ -195,7 +195,7 @@ def streaming_class(jvm: JavaObject, room: str, name: str) -> str:
         except Py4JJavaError:
             continue
         return found
-    raise ExternalError(f"from_spark_stream does not know this version of Spark, which has no {name}")
+    raise ExternalError(f"from_spark_stream does not support this version of Spark, which has no {name}")
 
 
 def _class(jvm: JavaObject, name: str) -> JavaObject:

@@ -35,7 +35,7 @@ class WriteRequests:
                 self._sink.write(frame, SparkEpoch(message.application_id, message.epoch))
                 return RequestDone()
             case _:
-                raise InternalError(f"a write by Spark does not understand {message!r:.200}")
+                raise InternalError(f"a write by Spark received the unknown message {message!r:.200}")
 
     def close(self) -> None:
         """Does nothing: no resources are held."""
@@ -57,7 +57,7 @@ class FrameRequests:
                 self._sink.write(self._frame(), SparkEpoch(message.application_id, message.epoch))
                 return RequestDone()
             case _:
-                raise InternalError(f"a job that Spark runs as one does not understand {message!r:.200}")
+                raise InternalError(f"a job that runs as one Spark query received the unknown message {message!r:.200}")
 
     def close(self) -> None:
         """Does nothing: no resources are held."""

@@ -80,7 +80,7 @@ class PartialSegment:
         try:
             self._reader = pa.ipc.open_file(self._content)
         except (pa.ArrowInvalid, OSError) as error:
-            raise self._corrupt(f"not a readable Arrow file ({error})") from error
+            raise self._corrupt(f"it is not a readable Arrow file ({error})") from error
         self.schema: pa.Schema = self._reader.schema
         self.about = metadata_of(self.schema)
         self.batch_rows = int(self.about.get(BATCH_ROWS, 0))
@@ -117,7 +117,7 @@ class PartialSegment:
             length: int = struct.unpack_from("<q", message, at)[0] if at else 0
             return None if _field(message, batch, _COMPRESSION) else length
         except (struct.error, IndexError) as error:
-            raise self._corrupt(f"the metadata of its batch {index} cannot be read ({error})") from error
+            raise self._corrupt(f"the header of batch {index} of the file cannot be read ({error})") from error
 
     def batch(self, index: int) -> pa.RecordBatch:
         """Returns a batch whose columns are not verified yet."""
@@ -128,9 +128,9 @@ class PartialSegment:
             try:
                 found = self._reader.get_batch(index)
             except (pa.ArrowInvalid, OSError) as error:
-                raise self._corrupt(f"its batch {index} cannot be read ({error})") from error
+                raise self._corrupt(f"batch {index} of the file cannot be read ({error})") from error
             if self.is_even and index + 1 < len(self._blocks) and found.num_rows != self.batch_rows:
-                raise self._corrupt(f"its batch {index} has {found.num_rows} rows instead of {self.batch_rows}")
+                raise self._corrupt(f"batch {index} of the file has {found.num_rows} rows instead of {self.batch_rows}")
             if len(self._batches) >= _KEPT_BATCHES:
                 self._batches.clear()
             self._batches[index] = found
@@ -168,7 +168,7 @@ class PartialSegment:
             if data is not None and end > first:
                 places = np.frombuffer(offsets, "<i4", end + 1 - first, 4 * first)
                 if not 0 <= int(places[0]) <= int(places[-1]) <= data.size:
-                    raise self._corrupt(f"rows {first} to {end} of a column of {kind} are not within it")
+                    raise self._corrupt(f"values of rows {first} to {end} of a column of {kind} lie outside the file")
                 self._need_buffer(data, int(places[0]), int(places[-1]))
         elif pa.types.is_primitive(kind) and kind.bit_width % 8 == 0:
             width = kind.bit_width // 8
@@ -189,7 +189,7 @@ class PartialSegment:
         self._file.need(max(0, size - _TAIL.size), size)
         length, magic = _TAIL.unpack_from(self._file.content, size - _TAIL.size) if size > _TAIL.size else (0, b"")
         if magic != _MAGIC or not 0 < length <= size - _TAIL.size:
-            raise self._corrupt("not a readable Arrow file")
+            raise self._corrupt("it is not a readable Arrow file")
         first = size - _TAIL.size - length
         self._file.need(first, size)
         self._file.need(0, 8)  # the magic in front
@@ -206,10 +206,10 @@ class PartialSegment:
     def _check_index(self, rows: int) -> None:
         schema, offsets = self.schema, self.segment.offsets
         if KEY_GROUP not in schema.names or schema.field(KEY_GROUP).type != pa.int32():
-            raise self._corrupt(f"no int32 column '{KEY_GROUP}' among {schema.names}")
+            raise self._corrupt(f"it has no int32 column '{KEY_GROUP}' among {schema.names}")
         is_whole = len(offsets) == self.segment.key_groups.size + 1
         if not is_whole or offsets[-1] > rows or any(b < a for a, b in zip((0, *offsets), offsets, strict=False)):
-            raise self._corrupt(f"it has {rows} rows, its index says {offsets[-1:]} in {len(offsets)} entries")
+            raise self._corrupt(f"it has {rows} rows, but its index of {len(offsets)} entries ends with {offsets[-1:]}")
 
     def _corrupt(self, what: str) -> CorruptData:
         return CorruptData(f"{self.name}: {what}; {ON_DAMAGE}")

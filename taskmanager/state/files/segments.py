@@ -184,7 +184,7 @@ def _check_rows(segment: SegmentHandle, table: pa.Table, name: str) -> None:
     is_whole = len(segment.offsets) == segment.key_groups.size + 1
     if not is_whole or segment.offsets[-1] > table.num_rows or bool((np.diff((0, *segment.offsets)) < 0).any()):
         raise CorruptData(
-            f"{name}: it has {table.num_rows} rows, its index tells {segment.offsets[-1:]} in "
+            f"{name}: it has {table.num_rows} rows, but its index says {segment.offsets[-1:]} in "
             f"{len(segment.offsets)} entries for {segment.key_groups.size} key groups; restore another checkpoint"
         )
     if KEY_GROUP not in table.schema.names or table.schema.field(KEY_GROUP).type != pa.int32():
@@ -201,7 +201,7 @@ def _check_groups(groups: Groups, segment: SegmentHandle, both: KeyGroupRange, r
     told = np.repeat(np.arange(both.start, both.end + 1, dtype=np.int32), here)
     if not np.array_equal(groups, told):
         raise CorruptData(
-            f"{name}: its rows are not of the key groups that its index tells; restore another checkpoint"
+            f"{name}: its rows are not of the key groups that its index names; restore another checkpoint"
         )
 
 

@@ -56,7 +56,7 @@ def contents_type(
         "process": ListTypeInfo(input_type),
     }
     if kind not in types:
-        raise InvalidJob(f"a window knows reduce, aggregate and process, not {kind!r}")
+        raise InvalidJob(f"a window takes reduce, aggregate or process, not {kind!r}")
     return kind, types[kind]
 
 
@@ -108,7 +108,7 @@ class _OneValue(WindowContents):
         return () if found is None else (self._result(found),)
 
     def replace(self, group: int, entry: Entry, records: Sequence[Record]) -> None:
-        raise InvalidJob("an evictor needs a window that keeps its records")
+        raise InvalidJob("an evictor cannot be used here, since this window does not keep its records")
 
     def merge(self, group: int, target: Entry, sources: Sequence[Entry]) -> None:
         merged = self._table.read(group, target)

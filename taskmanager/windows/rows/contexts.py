@@ -80,7 +80,9 @@ class FiringContext(WindowContext[AssignedWindow]):
 
     def window_state(self) -> KeyedStateStore:
         if self._window_store is None:
-            raise InvalidJob("window_state() is not there for windows that merge, such as sessions: use global_state()")
+            raise InvalidJob(
+                "window_state() is not available in windows that merge, such as sessions: use global_state()"
+            )
         return self._window_store
 
     def global_state(self) -> KeyedStateStore:

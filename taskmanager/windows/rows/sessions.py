@@ -91,7 +91,7 @@ class MergingWindowOperator(WindowOperator):
             now_ms = self._timers.current_processing_time()
         if end_ms <= now_ms and end_ms != END_OF_TIME:
             raise InvalidJob(
-                f"{self._assigner!r} merged windows into {result!r}, whose time is over (it is {now_ms}): merging must not make "
+                f"{self._assigner!r} merged windows into {result!r}, which has already ended (the time is {now_ms}): merging must not make "
                 "a window end earlier"
             )
         self._enter(result)

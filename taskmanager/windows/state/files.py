@@ -140,7 +140,7 @@ class WindowFormat:
             return
         size, step, offset = told
         if size != times.size_ms or step % times.step_ms or (offset - times.offset_ms) % times.step_ms:
-            raise self._mismatch(f"are {size} ms long, one each {step} ms from {offset} ms on")
+            raise self._mismatch(f"are {size} ms long and begin every {step} ms from {offset} ms on")
 
     def partials(self, data: pa.RecordBatch) -> pa.RecordBatch:
         self.check(data.schema)
@@ -159,7 +159,7 @@ class WindowFormat:
     def _mismatch(self, what: str) -> SchemaMismatch:
         times = self.times
         return SchemaMismatch(
-            f"operator '{self.operator}': the restored windows {what}, those of the job {times.size_ms} ms long, one each {times.step_ms} ms from "
+            f"operator '{self.operator}': the restored windows {what}, those of the job are {times.size_ms} ms long and begin every {times.step_ms} ms from "
             f"{times.offset_ms} ms on: give the operator another uid, or restore with the job that wrote them"
         )
 
@@ -167,7 +167,7 @@ class WindowFormat:
         starts, ends = (data.column(name).to_numpy() for name in WINDOW_COLUMNS)
         numbers, beside = np.divmod(starts - self.times.offset_ms, self.times.step_ms)
         if beside.any() or (ends - starts != self.times.size_ms).any():
-            raise self._mismatch(f"are others, such as {starts[0]} to {ends[0]} ms")
+            raise self._mismatch(f"have other bounds, such as {starts[0]} to {ends[0]} ms")
         return pa.array(numbers)
 
 
@@ -334,7 +334,7 @@ def note_fired(fired: npt.NDArray[np.int64], segment: SegmentHandle, owned: KeyG
     """
     if not isinstance(told, int) or not -LAST_MS <= told <= LAST_MS:
         raise CorruptData(
-            f"state file {segment.handle.path or 'inline'}: 'fired_ms' is {told!r}, not a time; restore another checkpoint"
+            f"state file {segment.handle.path or 'inline'}: 'fired_ms' is {told!r}, which is not a time; restore another checkpoint"
         )
     both = segment.key_groups.intersect(owned)
     here = fired[both.start - owned.start : both.end + 1 - owned.start]

@@ -31,7 +31,11 @@ async def test_blobs_are_fetched_once_and_verified(fake: FakeJobManager, manager
     del fake.blobs[key]
     assert await in_thread(lambda: stream.fetch_blob(key)) == content
     fake.blobs["0" * 64] = b"something else"
-    for key_text, said in (("0" * 64, "arrived with the content of"), ("1" * 64, "no blob"), ("../x", "no blob key")):
+    for key_text, said in (
+        ("0" * 64, "arrived with the checksum"),
+        ("1" * 64, "no blob"),
+        ("../x", "not the key of a blob"),
+    ):
         with pytest.raises(TidegateError, match=said):
             await in_thread(partial(stream.fetch_blob, key_text))
     stream.state_changed(ExecutionState.CANCELED)

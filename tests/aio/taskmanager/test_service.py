@@ -346,7 +346,9 @@ async def test_registration_gives_up_after_its_timeout(tmp_path: Path) -> None:
     async with processless(nobody, tmp_path, times=RegistrationTimes(10, 20, 20, 20, 300), port=port) as manager:
         await asyncio.wait_for(manager.failed.wait(), 10)
         assert isinstance(manager.fatal[0], ExternalError)
-        assert "did not take this TaskManager within 0.3 s (taskmanager.registration.timeout)" in str(manager.fatal[0])
+        assert "did not register this TaskManager within 0.3 s (taskmanager.registration.timeout)" in str(
+            manager.fatal[0]
+        )
 
 
 async def test_a_subtask_without_its_task_manager_gets_control_lost(

@@ -148,7 +148,9 @@ def test_the_claim_mode_is_taken_as_flink_spells_it(option: str, text: str) -> N
 
 def test_targets_are_local_or_a_cluster() -> None:
     assert "--local and -t remote are two targets" in misused(tidegate("run", "--local", "-t", "remote", __file__))
-    assert "--local ends its cluster" in misused(tidegate("run", "-t", "local", "-d", __file__))
+    assert "--local starts a cluster that ends with the program" in misused(
+        tidegate("run", "-t", "local", "-d", __file__)
+    )
 
 
 @pytest.mark.parametrize(

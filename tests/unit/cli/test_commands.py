@@ -129,7 +129,7 @@ def test_arguments_and_neighbours_are_the_programs_own(tmp_path: Path) -> None:
         (["-D", "rest.prot=1"], "bad configuration: -D: unknown option 'rest.prot'; did you mean 'rest.port'?"),
         (["-D", "execution.checkpointing.timeout=soon"], "'soon' is not a duration"),
         (["--jobmanager", "nonsense"], "--jobmanager 'nonsense' is not host:port, such as localhost:6123"),
-        (["--local", "--detached"], "--local ends its cluster with the program"),
+        (["--local", "--detached"], "--local starts a cluster that ends with the program"),
     ],
 )
 def test_bad_options_are_misuse(tmp_path: Path, arguments: list[str], message: str) -> None:

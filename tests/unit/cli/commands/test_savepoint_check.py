@@ -193,7 +193,7 @@ def test_a_function_that_cannot_be_opened_apart_is_not_known(
     monkeypatch.chdir(tmp_path)
     code, output = checked(savepoint, tmp_path, (OPEN, f"{OPEN}\n        {statement}"), options=("--no-verify",))
     assert code == 3
-    late = f"remember, state 'late': not known: the function could not be opened here to ask for it: {said}; see --open"
+    late = f"remember, state 'late': not known: the function could not be opened here to find what state it asks for: {said}; see --open"
     assert late in output.splitlines()
     assert verdicts(output)["gather"] == "restores", "the functions behind it are opened all the same"
     assert output.splitlines()[-1] == "Whether state of 'remember' restores is not known."
@@ -211,7 +211,7 @@ def test_state_that_nothing_asks_for_when_functions_open_is_not_green(savepoint:
     )
     code, output = checked(savepoint, tmp_path, lazily, asked, options=("--open",))
     assert code == 3
-    assert "remember, state 'late': not known: nothing asks for it when the function opens" in output
+    assert "remember, state 'late': not known: the function does not ask for this state when it opens" in output
     assert output.splitlines()[-1] == "Whether state of 'remember' restores is not known."
 
 

@@ -254,7 +254,7 @@ def test_windows_of_another_length_are_refused_with_both_lengths() -> None:
     stored = stored_states(run(tumbling(1000), "op", "hashmap").operators[id_of("op")])
     found = verdict(tumbling(3000), stored)
     assert found.outcome is StateOutcome.CANNOT_BE_READ
-    assert "are 1000 ms long, one each 1000 ms from 0 ms on, those of the job 3000 ms long" in found.text
+    assert "are 1000 ms long and begin every 1000 ms from 0 ms on, those of the job are 3000 ms long" in found.text
     assert verdict(tumbling(1000), stored) == StateVerdict("windows", StateOutcome.RESTORES)
 
 

@@ -144,9 +144,9 @@ GOOD = make_header(EVENT, 1) + bytes(EVENT.payload)
         (flipped(GOOD, 9), CorruptFrame, "header fails its checksum"),
         (make_header(EVENT, 4), CorruptFrame, "frame 4 came where frame 1"),
         (make_header(make_frame(FrameType.BATCH), 1), CorruptFrame, "before its schema"),
-        (make_header(make_frame(FrameType.HELLO), 1), CorruptFrame, "HELLO frame among the data"),
-        (GOOD[:-1], SubtaskLost, "broke before the end"),
-        (b"", SubtaskLost, "broke before the end"),
+        (make_header(make_frame(FrameType.HELLO), 1), CorruptFrame, "HELLO frame came among the data"),
+        (GOOD[:-1], SubtaskLost, "was lost before the end"),
+        (b"", SubtaskLost, "was lost before the end"),
     ],
 )
 def test_a_producer_that_sends_corrupt_bytes(net: Net, data: bytes, error: type[TidegateError], words: str) -> None:

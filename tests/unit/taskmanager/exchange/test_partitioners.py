@@ -102,5 +102,5 @@ def test_a_missing_key_column_is_named() -> None:
     with pytest.raises(SchemaMismatch, match=r"edge 3 is keyed by \['user'\].*columns \['a'\]"):
         dealer.deal(rows(1))
     selected = make_dealer(output_of(Partitioner.HASH, 2), spec_of(Partitioner.HASH, KeySpec(selector=len)), 0)
-    with pytest.raises(SchemaMismatch, match="came without keys"):
+    with pytest.raises(SchemaMismatch, match="and no keys with it"):
         selected.deal(rows(1))

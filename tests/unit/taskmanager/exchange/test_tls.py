@@ -72,7 +72,7 @@ def test_batches_of_any_size_and_events_keep_their_order_to_the_end(tmp_path: Pa
 
 Make = Callable[[Path], TlsFiles | None]
 CLOSED = "the producer closed it|reset by peer"
-REFUSED = "it does not have the authority of our certificate|refuses our certificate"
+REFUSED = "it does not have the authority of our certificate|refuses our certificate|refused our certificate"
 UNKNOWN = "its certificate is of an authority that is not in the truststore"
 
 

@@ -191,9 +191,9 @@ def test_accumulators_are_shown() -> None:
 
 
 def test_what_is_no_piece() -> None:
-    with pytest.raises(Misuse, match="type of each input"):
+    with pytest.raises(Misuse, match="the type of each of its inputs"):
         OperatorHarness(sums)
-    with pytest.raises(InvalidJob, match="must return a stream, not int"):
+    with pytest.raises(InvalidJob, match="must return a DataStream, not int"):
         OperatorHarness(lambda s: 5, Types.INT())  # type: ignore[arg-type,return-value]
 
 

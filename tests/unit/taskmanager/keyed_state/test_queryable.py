@@ -142,7 +142,7 @@ def test_keys_that_cannot_be_answered(tmp_path: Path) -> None:
     _, state = published(backend, ValueStateDescriptor("count", Types.LONG()))
     with pytest.raises(SchemaMismatch, match="keys of state 'asked' are of type LONG, not large_string|not string"):
         ask(state, ["a"], Types.STRING())
-    with pytest.raises(StateNotServed, match="this subtask has key groups 0 to 0"):
+    with pytest.raises(StateNotServed, match="this subtask serves key groups 0 to 0"):
         ask(state, list(range(50)))
     for content in (b"", b"nothing", write_keys(pa.array([1]), pa.field("x", pa.int64()))[:-9]):
         with pytest.raises(CorruptFrame):

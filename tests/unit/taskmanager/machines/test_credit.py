@@ -101,7 +101,7 @@ def test_receiver_tells_a_sender_that_oversteps() -> None:
     receiver = ReceiverCredit()
     receiver.open(100)
     receiver.on_received(5000)
-    with pytest.raises(CorruptFrame, match="5001 bytes; 100 were granted"):
+    with pytest.raises(CorruptFrame, match="5001 bytes, more than its credit: 100 were granted"):
         receiver.on_received(1)
 
 

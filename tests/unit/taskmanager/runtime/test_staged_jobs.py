@@ -141,7 +141,7 @@ def test_a_consumer_whose_input_ends_too_early_fails(directory: Path) -> None:
     job.until(lambda: consumer[0].state is ExecutionState.FAILED, "its end", failing=True)
     assert consumer[0].error is not None
     assert consumer[0].error.code == OutputLost.code
-    assert "before its end of partition" in consumer[0].error.message
+    assert "cut off before the end of the partition" in consumer[0].error.message
 
 
 def test_a_block_that_is_none_is_refused() -> None:

@@ -73,7 +73,7 @@ async def test_a_subtask_is_killed_by_its_process_and_one_without_is_refused() -
     other = AttemptId(ATTEMPT.job_id, ATTEMPT.vertex_id, 1, 0)
     assert "has no process" in await service.ask(kill_subtask=str(other))
     assert "'x'" in await service.ask(kill_subtask="x")
-    assert "knows no such fault" in await service.ask()
+    assert "does not know this kind of fault" in await service.ask()
 
 
 async def test_what_subtasks_do_to_themselves_reaches_all_of_them() -> None:

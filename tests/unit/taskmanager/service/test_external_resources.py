@@ -66,9 +66,9 @@ def test_flinks_driver_of_gpus_runs_a_discovery_script(tmp_path: Path, kind: str
     given = {"param.discovery-script.path": str(script), "driver-factory.class": kind}
     quick = {"param.discovery-script.args": "--quick"}
     assert found(declared("gpu", amount="2", **given, **quick)) == {"gpu": [{"index": "2"}, {"index": "7"}]}
-    with pytest.raises(ExternalError, match="'gpu': its driver failed .* ended with exit code 3: without a word"):
+    with pytest.raises(ExternalError, match="'gpu': its driver failed .* ended with exit code 3: without output"):
         found(declared("gpu", amount="2", **given))
-    with pytest.raises(ExternalError, match="'gpu': 3 are here, and external-resource.gpu.amount is 4"):
+    with pytest.raises(ExternalError, match="'gpu': its driver found 3, and external-resource.gpu.amount is 4"):
         found(declared("gpu", amount="4", **given, **quick))
 
 

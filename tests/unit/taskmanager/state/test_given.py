@@ -31,9 +31,9 @@ def test_a_map_has_no_entry_for_none() -> None:
     entries = {"a": None}
     assert items_of(entries) is entries
     assert items_of(entries.items()) == [("a", None)]
-    with pytest.raises(TypeError, match="no entry for the key None, which was to be 1"):
+    with pytest.raises(TypeError, match="no entry for the key None, so its value cannot be set to 1"):
         items_of({"a": 0, None: 1})
-    with pytest.raises(TypeError, match="no entry for the key None, which was to be 1"):
+    with pytest.raises(TypeError, match="no entry for the key None, so its value cannot be set to 1"):
         items_of([("a", 0), (None, 1)])
 
 

@@ -172,7 +172,7 @@ def test_the_broadcast_side_is_read_first_beside_keys_too() -> None:
 
 def test_there_are_no_snapshots() -> None:
     running = batch("keyed_process", func=Seen())
-    with pytest.raises(InvalidJob, match="knows no checkpoints and savepoints"):
+    with pytest.raises(InvalidJob, match="has no checkpoints or savepoints"):
         running.operator.freeze(1)
 
 

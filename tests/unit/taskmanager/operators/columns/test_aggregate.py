@@ -135,7 +135,7 @@ def test_totals_of_batch_mode_come_at_the_end_a_step_at_a_time(monkeypatch: pyte
         running.operator.on_watermark(7)
     running.operator.on_watermark(END_OF_TIME)
     assert running.out.order == []
-    with pytest.raises(InvalidJob, match="no checkpoints and savepoints"):
+    with pytest.raises(InvalidJob, match="no checkpoints or savepoints"):
         running.operator.freeze(1)
     while running.operator.ending() is Ending.IN_FLIGHT:
         assert running.operator.emit_some()

@@ -97,7 +97,7 @@ def test_periodic_watermarks_of_a_generator_and_its_idleness() -> None:
 def test_what_is_no_generator_is_told() -> None:
     with pytest.raises(InvalidJob, match="each split gets one of its own"):
         WatermarkStrategy.for_generator(Counting())  # type: ignore[arg-type]
-    with pytest.raises(InvalidJob, match="which is no WatermarkGenerator"):
+    with pytest.raises(InvalidJob, match="which is not a WatermarkGenerator"):
         assigning(WatermarkStrategy.for_generator(dict)).feed([1])  # type: ignore[arg-type]
     with pytest.raises(UserFunctionError, match="AttributeError"):
         assigning(WatermarkStrategy.for_generator(AtMarks).with_timestamp_assigner(lambda v, _: v.at)).feed([1])

@@ -212,7 +212,7 @@ class KeepsState(ProcessWindowFunction[Any, Any, Any, Any]):
 def test_state_of_a_window_that_merges_is_refused() -> None:
     one = start(sessions(("process", KeepsState())))
     one.feed([("a", 1)], [0])
-    with pytest.raises(InvalidJob, match="not there for windows that merge"):
+    with pytest.raises(InvalidJob, match="not available in windows that merge"):
         one.operator.on_watermark(100)
 
 
