@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -187,9 +188,35 @@ def name_of(values: Row) -> Name:
     return bytes(form) if isinstance(form, EncodedKey) else form
 
 
+def names_of(rows: Sequence[Row], columns: Sequence[pa.Array]) -> Sequence[Name]:
+    """Returns the names of rows, of which ``columns`` are the values."""
+    return rows if all(_is_plain(column.type) for column in columns) else [name_of(row) for row in rows]
+
+
+def _is_plain(type: pa.DataType) -> bool:
+    """Tells whether values of a column in rows are their own canonical forms."""
+    return bool(pa.types.is_integer(type) or pa.types.is_string(type) or pa.types.is_temporal(type))
+
+
 def differs(before: Row, now: Row) -> bool:
     """Tells whether a row that replaces another is an update. With NaN it always is, since NaN is not equal to itself in Flink's generated equaliser."""
     return before != now or any(value != value for value in now)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedChanges:
+    """A batch of an input: its columns, and for each row its kind with its values, its key and its key group. ``now_ms``: when it came."""
+
+    data: pa.RecordBatch
+    changes: Sequence[Change]
+    keys: Sequence[Any]
+    groups: Sequence[int]
+    now_ms: int
+
+    @property
+    def values(self) -> list[Row]:
+        """Returns the rows without their kinds."""
+        return [row for _, row in self.changes]
 
 
 class RelationalOperator(KeyedOperator):
@@ -248,13 +275,17 @@ class RelationalOperator(KeyedOperator):
         self._backend.merge_some()
         changes = changes_of(data)
         keys, groups = self._places(data, changes, self._positions[input_index])
-        now_ms = self.context.clock.now_ms()
+        self.work(KeyedChanges(data, changes, keys, groups, self.context.clock.now_ms()), input_index)
+
+    def work(self, batch: KeyedChanges, input_index: int) -> None:
+        """Processes a batch of at least one row: row after row here. An operator that decides something for all rows at once does it in this method."""
+        now_ms = batch.now_ms
         states: dict[Any, Any] = {}
         changed: dict[Any, int] = {}
         out: list[Change] = []
         self.begin_batch()
         backend = self._backend
-        for (kind, row), key, group in zip(changes, keys, groups, strict=True):
+        for (kind, row), key, group in zip(batch.changes, batch.keys, batch.groups, strict=True):
             backend.key, backend.group = key, group
             state = states.get(key, _UNREAD)
             if state is _UNREAD:
@@ -265,7 +296,7 @@ class RelationalOperator(KeyedOperator):
                 changed[key] = group
         for key, group in changed.items():
             self.write(group, key, states[key], now_ms)
-        self.clean(len(changes), now_ms)
+        self.clean(len(batch.changes), now_ms)
         self.end_batch(out)
         self.emit(out)
 
@@ -343,10 +374,12 @@ __all__ = [
     "EntriesOfKey",
     "EntriesOfKeys",
     "EntriesOperator",
+    "KeyedChanges",
     "Name",
     "RelationalOperator",
     "StateOfKey",
     "differs",
     "listed",
     "name_of",
+    "names_of",
 ]

@@ -12,12 +12,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
-from tidegate.functions.sql.changelog import DELETE, INSERT, adds
+from tidegate.functions.sql.changelog import DELETE, INSERT, adds, as_inserts, has_kinds
 from tidegate.functions.sql.rows import Change, Row
-from tidegate.taskmanager.operators.relational.base import KEEP, EntriesOfKey, Name, RelationalOperator, name_of
-from tidegate.taskmanager.operators.relational.matching import Matcher
+from tidegate.records.batch import ArrowBatch
+from tidegate.taskmanager.operators.relational.base import (
+    KEEP,
+    EntriesOfKey,
+    KeyedChanges,
+    Name,
+    RelationalOperator,
+    name_of,
+    names_of,
+)
+from tidegate.taskmanager.operators.relational.matching import Matcher, OtherRows, Places
 
 Held: TypeAlias = tuple[Row, int, int]
 """A row in state, how often it is there, and the number of rows of the other side that join with it."""
@@ -55,6 +65,8 @@ class Join(RelationalOperator):
             for found, key in zip(upsert_keys, keys, strict=True)
         ]
         """For each side: the positions whose values distinguish rows of one join key; ``None``: all of them."""
+        self._joining: Iterator[list[Name]] = iter(())
+        """For each row of a batch that is still to be processed the names of the other side's rows that join with it."""
 
     def open_states(self) -> None:
         left, right = (
@@ -67,8 +79,37 @@ class Join(RelationalOperator):
         left, right = self._sides
         return left.of(group, key, now_ms), right.of(group, key, now_ms)
 
+    def work(self, batch: KeyedChanges, input_index: int) -> None:
+        """Finds all pairs of a batch at once, since its rows change only their own side, and numbers of joining rows on the other one."""
+        group_of = dict(zip(batch.keys, batch.groups, strict=True))
+        states = [self.read(group, key, batch.now_ms) for key, group in group_of.items()]
+        place_of = {key: place for place, key in enumerate(group_of)}
+        key_of = np.array([place_of[key] for key in batch.keys], np.intp)
+        found: list[Found] = []
+        sizes: list[int] = []
+        for state in states:
+            held = state[1 - input_index].all()
+            found += held.items()
+            sizes.append(len(held))
+        others = OtherRows([held[0] for _, held in found], np.array(sizes, np.intp), key_of)
+        if self._type == "INNER":
+            self._inner(batch, input_index, [state[input_index] for state in states], others, found)
+            return
+        matcher, mine, theirs = (
+            self._matcher,
+            self._own_columns(batch, input_index),
+            self._other_columns(others, input_index),
+        )
+        joining: list[list[Name]] = [[] for _ in batch.keys]
+        for own, at in matcher.pairs(mine, batch.values, others, theirs, input_index):
+            for row, place in zip(own.tolist(), at.tolist(), strict=True):
+                joining[row].append(found[place][0])
+        self._joining = iter(joining)
+        super().work(batch, input_index)
+
     def change(self, state: Sides, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
-        other = self._matching(state[1 - input_index], row, input_index)
+        side = state[1 - input_index]
+        other = [(name, side.get(name)) for name in next(self._joining)]
         if self._type in ("SEMI", "ANTI"):
             self._semi(state, kind, row, input_index, other, out)
         else:
@@ -87,10 +128,70 @@ class Join(RelationalOperator):
 
         return split
 
-    def _matching(self, side: EntriesOfKey, row: Row, index: int) -> list[Found]:
-        """Returns the rows of the other side that join with a row."""
-        found = list(side.all().items())
-        return [found[at] for at in self._matcher.positions(row, [held[0] for _, held in found], index)]
+    def _inner(
+        self,
+        batch: KeyedChanges,
+        index: int,
+        sides: Sequence[EntriesOfKey],
+        others: OtherRows,
+        found: Sequence[Found],
+    ) -> None:
+        """Emits the pairs of an inner join as columns, and puts the rows into their own side: of each key ``sides``."""
+        mine, theirs = self._own_columns(batch, index), self._matcher.columns_of_rows(others.rows, 1 - index)
+        counts = np.array([held[1] for _, held in found], np.intp)
+        matches = np.zeros(len(batch.keys), np.intp)
+        for own, at in self._matcher.pairs(mine, batch.values, others, theirs, index):
+            times = counts[at]
+            own, at = np.repeat(own, times), np.repeat(at, times)
+            matches += np.bincount(own, minlength=len(matches))
+            self._emit_pairs(batch.data, mine, theirs, own, at, index)
+        has_key = self._has_key[index]
+        changes = zip(
+            batch.changes, self._names_of(batch, index), others.key_of.tolist(), matches.tolist(), strict=True
+        )
+        for (kind, row), name, key, joined in changes:
+            side = sides[key]
+            if not adds(kind):
+                self._remove(side, name)
+                continue
+            before = None if has_key else side.get(name)
+            side.put(name, (row, 1 if before is None else before[1] + 1, joined))
+        self.clean(len(batch.changes), batch.now_ms)
+
+    def _emit_pairs(
+        self,
+        data: pa.RecordBatch,
+        mine: Sequence[pa.Array],
+        theirs: Sequence[pa.Array],
+        own: Places,
+        at: Places,
+        index: int,
+    ) -> None:
+        if not len(own):
+            return
+        rows, others = pa.array(own), pa.array(at)
+        parts = [column.take(rows) for column in mine], [column.take(others) for column in theirs]
+        arrays = [*parts[index], *parts[1 - index]]
+        if has_kinds(self._schema):
+            arrays.append(as_inserts(data).columns[-1].take(rows))
+        self.context.output.emit(ArrowBatch(pa.RecordBatch.from_arrays(arrays, schema=self._schema)))
+
+    def _own_columns(self, batch: KeyedChanges, index: int) -> list[pa.Array]:
+        return self._matcher.columns_of_batch(batch.data, index)
+
+    def _other_columns(self, others: OtherRows, index: int) -> list[pa.Array]:
+        """Returns the columns of rows of the other side if the condition needs them."""
+        return self._matcher.columns_of_rows(others.rows, 1 - index) if self._matcher.has_condition else []
+
+    def _names_of(self, batch: KeyedChanges, index: int) -> Sequence[Name]:
+        """Returns the names of a batch's rows."""
+        positions = self._names[index]
+        if positions is None:
+            return names_of(batch.values, batch.data.columns[: self._widths[index]])
+        if not positions:
+            return [()] * len(batch.keys)
+        rows = [tuple([row[position] for position in positions]) for row in batch.values]
+        return names_of(rows, [batch.data.columns[position] for position in positions])
 
     def _name_of(self, row: Row, index: int) -> Name:
         positions = self._names[index]
@@ -103,8 +204,7 @@ class Join(RelationalOperator):
         found = None if self._has_key[index] else side.get(name)
         side.put(name, (row, 1 if found is None else found[1] + 1, matches))
 
-    def _remove(self, side: EntriesOfKey, row: Row, index: int) -> None:
-        name = self._name_of(row, index)
+    def _remove(self, side: EntriesOfKey, name: Name) -> None:
         found = side.get(name)
         if found is not None:
             held, count, matches = found
@@ -133,7 +233,7 @@ class Join(RelationalOperator):
             self._pairs(INSERT if is_outer or other_is_outer else kind, row, index, other, out)
             self._put(sides[index], row, index, sum(held[1] for _, held in other))
             return
-        self._remove(sides[index], row, index)
+        self._remove(sides[index], self._name_of(row, index))
         if is_outer and not other:
             out.append((DELETE, self._padded(row, index)))
         self._pairs(DELETE if is_outer else kind, row, index, other, out)
@@ -151,12 +251,12 @@ class Join(RelationalOperator):
             if adds(kind):
                 self._put(sides[0], row, 0, sum(held[1] for _, held in other))
             else:
-                self._remove(sides[0], row, 0)
+                self._remove(sides[0], self._name_of(row, 0))
             return
         if adds(kind):
             self._put(sides[1], row, 1, 0)
         else:
-            self._remove(sides[1], row, 1)
+            self._remove(sides[1], self._name_of(row, 1))
         for found in other:
             if found[1][2] == (0 if adds(kind) else 1):
                 shown = (DELETE if adds(kind) else INSERT) if is_anti else kind

@@ -217,6 +217,7 @@ def _matcher(spec: JoinSpec, options: RelationalOptions) -> Matcher:
         spec.filter_nulls,
         None if condition is None else compile_filter(condition, joined, EvaluationContext(options.time_zone)),
         pa.schema([pa.field(f"f{i}", field.type) for i, field in enumerate(columns)]),
+        len(left.fields),
     )
 
 

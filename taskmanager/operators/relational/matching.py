@@ -1,19 +1,43 @@
-"""Finds the rows that join: equal keys, and a condition."""
+"""Finds the rows that join: equal keys, and a condition.
+
+row of a batch ─┬▶ all rows of the other side with its key ─▶ pairs ─▶ columns by ``take`` ─▶ the condition, once for many pairs ─▶ those that join
+the next row   ─┘
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.functions.sql.changelog import INSERT
-from tidegate.functions.sql.rows import Row, batch_of
+from tidegate.functions.sql.rows import Row, array_of_values, batch_of
 from tidegate.functions.sql.scalar import CompiledFilter
+
+Places: TypeAlias = npt.NDArray[np.intp]
+PAIRS_AT_ONCE = 1 << 16
+"""Pairs of rows for which the condition is evaluated at once; those of one row are never divided."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherRows:
+    """Rows of the other side: ``rows[i]`` with the key ``k`` for each ``i`` from ``ends[k] - sizes[k]`` to ``ends[k]``. ``key_of``: the key of each row of
+    the batch.
+    """
+
+    rows: Sequence[Row]
+    sizes: Places
+    key_of: Places
 
 
 class Matcher:
     """Finds the rows of one side that join with a row of the other. ``join_keys``: pairs of positions that must be equal, of which those in ``routed`` are
-    equal already; ``filter_nulls``: for each pair, whether null equals nothing. ``condition``: a further condition over rows of ``joined``.
+    equal already; ``filter_nulls``: for each pair, whether null equals nothing. ``condition``: a further condition over rows of ``joined``, whose first
+    ``left_width`` columns are those of the left side.
     """
 
     def __init__(
@@ -23,12 +47,16 @@ class Matcher:
         filter_nulls: Sequence[bool],
         condition: CompiledFilter | None,
         joined: pa.Schema,
+        left_width: int,
     ) -> None:
         strict = [pair for pair, is_strict in zip(join_keys, filter_nulls, strict=True) if is_strict]
         self._strict = [[pair[side] for pair in strict] for side in (0, 1)]
         self._beyond = [pair for pair in join_keys if pair not in routed]
         self._condition = condition
+        self.has_condition = condition is not None
         self._joined = joined
+        fields = list(joined)
+        self._fields = fields[:left_width], fields[left_width:]
 
     def positions(self, row: Row, others: Sequence[Row], side: int = 0) -> list[int]:
         """Returns the indices of the other side's rows that join with a row of a side."""
@@ -43,3 +71,68 @@ class Matcher:
         pairs = [(INSERT, row + others[at] if side == 0 else others[at] + row) for at in found]
         mask = self._condition.evaluate(batch_of(pairs, self._joined)).to_pylist()
         return [at for at, matches in zip(found, mask, strict=True) if matches]
+
+    def columns_of_batch(self, data: pa.RecordBatch, side: int) -> list[pa.Array]:
+        """Returns the columns of a batch of a side, with the types of the joined rows."""
+        fields = self._fields[side]
+        return [_typed(column, field.type) for column, field in zip(data.columns[: len(fields)], fields, strict=True)]
+
+    def columns_of_rows(self, rows: Sequence[Row], side: int) -> list[pa.Array]:
+        """Converts rows of a side to columns, with the types of the joined rows."""
+        fields = self._fields[side]
+        columns = zip(*rows, strict=True) if rows else [()] * len(fields)
+        return [array_of_values(values, field.type) for values, field in zip(columns, fields, strict=True)]
+
+    def pairs(
+        self, mine: Sequence[pa.Array], values: Sequence[Row], others: OtherRows, theirs: Sequence[pa.Array], side: int
+    ) -> Iterator[tuple[Places, Places]]:
+        """Yields the pairs that join: places in a batch of a side, in their order, and places in the rows of the other side.
+
+        ``mine``: the batch's columns, ``values``: its rows; ``theirs``: the other rows' columns, which are used where there is a condition.
+        """
+        sizes = others.sizes[others.key_of]
+        for position in self._strict[side]:
+            if mine[position].null_count:
+                sizes = np.where(np.asarray(mine[position].is_null()), 0, sizes)
+        begins = (np.cumsum(others.sizes) - others.sizes)[others.key_of]
+        ends = np.cumsum(sizes)
+        first, rows = 0, len(sizes)
+        while first < rows:
+            done = int(ends[first - 1]) if first else 0
+            last = max(first + 1, int(np.searchsorted(ends, done + PAIRS_AT_ONCE, "right")))
+            count = sizes[first:last]
+            if ends[last - 1] > done:
+                own = np.repeat(np.arange(first, last), count)
+                starts = np.repeat(begins[first:last] - (ends[first:last] - count - done), count)
+                yield self._joining(own, starts + np.arange(len(own)), values, others.rows, mine, theirs, side)
+            first = last
+
+    def _joining(
+        self,
+        own: Places,
+        found: Places,
+        values: Sequence[Row],
+        rows: Sequence[Row],
+        mine: Sequence[pa.Array],
+        theirs: Sequence[pa.Array],
+        side: int,
+    ) -> tuple[Places, Places]:
+        """Returns those of the pairs that join."""
+        if self._beyond:
+            mask = [
+                all(values[left][pair[side]] == rows[right][pair[1 - side]] for pair in self._beyond)
+                for left, right in zip(own.tolist(), found.tolist(), strict=True)
+            ]
+            own, found = own[mask], found[mask]
+        if self._condition is None or not len(own):
+            return own, found
+        parts = [column.take(pa.array(own)) for column in mine], [column.take(pa.array(found)) for column in theirs]
+        arrays = [*parts[side], *parts[1 - side]]
+        joins = np.asarray(self._condition.evaluate(pa.RecordBatch.from_arrays(arrays, schema=self._joined)))
+        return own[joins], found[joins]
+
+
+def _typed(column: pa.Array, type: pa.DataType) -> pa.Array:
+    if column.type == type:
+        return column
+    return (column.dictionary_decode() if pa.types.is_dictionary(column.type) else column).cast(type)

@@ -28,7 +28,7 @@ from tidegate.plan.specs import (
     StateMetadata,
     TableSink,
 )
-from tidegate.taskmanager.operators.relational import kept_counts
+from tidegate.taskmanager.operators.relational import kept_counts, matching
 
 INT, BIGINT = LogicalType(TypeRoot.INTEGER), LogicalType(TypeRoot.BIGINT)
 STRING, BOOLEAN = LogicalType(TypeRoot.VARCHAR, length=2147483647), LogicalType(TypeRoot.BOOLEAN)
@@ -211,6 +211,33 @@ def test_joins_at_every_prefix(kind: str, form: str, backend: str) -> None:
         if step in (15, 30) and has_keys:
             subtasks.rescale(3 if step == 15 else 1)
     subtasks.close()
+
+
+@pytest.mark.parametrize("most", [1, 7, 1 << 16])
+@pytest.mark.parametrize("form", ["keys", "keys and condition", "condition", "unique keys"])
+@pytest.mark.parametrize("kind", _JOINS)
+def test_a_batch_of_a_join_has_the_changes_of_its_rows_one_by_one(
+    kind: str, form: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``most``: pairs whose condition is evaluated at once."""
+    monkeypatch.setattr(matching, "PAIRS_AT_ONCE", most)
+    rng = random.Random(f"{kind} {form}")
+    node = join(kind, has_keys=form != "condition", has_condition="condition" in form)
+    if form == "unique keys":
+        node = msgspec.structs.replace(node, left_upsert_keys=((0, 1),), right_upsert_keys=((0,),))
+    keys: list[list[int]] = [[], []] if form == "condition" else [[0], [0]]
+    rows = list(itertools.product((1, 2, 3, None), ("p", "q", None)))
+    one_by_one, at_once = (Subtasks(node, [LEFT, RIGHT], keys, 1) for _ in range(2))
+    sides: list[list[Change]] = [random_changes(rng, rows, 60), random_changes(rng, rows, 60)]
+    while any(sides):
+        side = rng.randrange(2) if all(sides) else int(not sides[0])
+        count = rng.randrange(1, 20)
+        batch, sides[side] = sides[side][:count], sides[side][count:]
+        expected = [found for change in batch for found in one_by_one.feed([change], side)]
+        assert at_once.feed(batch, side) == expected
+    assert len(at_once.changes) > 50
+    for subtasks in (one_by_one, at_once):
+        subtasks.close()
 
 
 def test_groups_are_forgotten_after_their_time_to_live() -> None:

@@ -1,0 +1,490 @@
+"""Operators of compiled plans that change state row by row, alone: the operator as it is, and its core by arrays and by a compiled kernel.
+
+    python -m benchmarks.relational_kernels [--rows 200000] [--only NAME] [--numba DIRECTORY]
+
+Bids and auctions shaped as Nexmark's go through one subtask's operator, in batches of 8,192; the time is processor time, without making the input.
+
+    regular join          auctions with a unique key, bids without one; with and without the condition of q4 and q9 (a bid within its auction's time)
+    deduplicate           the last bid of each bidder and auction by event time (q18)
+    top-N                 the ten highest bids of each auction with their rank (q19), of a channel (texts)
+    running sum           count and sum of each auction's bids, a change for each row (q15 to q17); and with rows that are taken back
+
+``core``: the step that arrays and a compiled kernel differ in, without Flink's semantics of nulls, snapshots or time to live: each key is looked up in a
+table that grows, in the order of the rows. ``arrays``: rows sorted by key, one look-up for each key, running maxima and sums by segment (NumPy).
+``compiled``: a hash table and a loop by numba, which is no dependency: ``--numba`` names a directory into which
+``pip install --target DIRECTORY --no-deps numba llvmlite`` has put it.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+
+from tests.unit.taskmanager.operators.harness import Running, spec, start
+from tidegate.columnar.table.rows import ColumnarRows
+from tidegate.functions.sql.changelog import DELETE, INSERT, with_kinds
+from tidegate.functions.sql.scalar import arrow_schema
+from tidegate.model.keygroups import KeyGroupRange
+from tidegate.plan import nodes
+from tidegate.plan.expressions import AggregateCall, RexCall, RexInputRef
+from tidegate.plan.logical_types import Field, LogicalType, TimeKind, TypeRoot
+from tidegate.plan.specs import (
+    AppendFast,
+    ConstantRange,
+    JoinSpec,
+    PartitionSpec,
+    SortField,
+    SortSpec,
+)
+from tidegate.records.arrow_type import ArrowTypeInfo
+from tidegate.records.batch import ArrowBatch
+
+BATCH_ROWS = 1 << 13
+BIDS_OF_AUCTION = 15
+"""Bids of an auction on average: Nexmark's 46 bids for 3 auctions."""
+OPEN_MS = 10_000
+GROUPS = 128
+
+BIGINT, TEXT = LogicalType(TypeRoot.BIGINT), LogicalType(TypeRoot.VARCHAR, length=2147483647)
+BOOLEAN = LogicalType(TypeRoot.BOOLEAN)
+TIME = LogicalType(TypeRoot.TIMESTAMP, precision=3)
+ROWTIME = LogicalType(TypeRoot.TIMESTAMP, precision=3, kind=TimeKind.ROWTIME)
+
+
+def row_type(**fields: LogicalType) -> LogicalType:
+    return LogicalType(TypeRoot.ROW, fields=tuple(Field(name, kind) for name, kind in fields.items()))
+
+
+AUCTION = row_type(id=BIGINT, item=TEXT, category=BIGINT, begins=TIME, expires=TIME)
+BID = row_type(auction=BIGINT, bidder=BIGINT, price=BIGINT, channel=TEXT, at=ROWTIME, extra=TEXT)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """An operator and its input. ``batches``: pairs of an input's number and its rows."""
+
+    node: Any
+    types: Sequence[LogicalType]
+    keys: Sequence[Sequence[int]]
+    batches: Sequence[tuple[int, pa.RecordBatch]]
+
+
+def bids(rows: int, seed: int = 1) -> dict[str, npt.NDArray[Any]]:
+    rng = np.random.default_rng(seed)
+    auctions = max(1, rows // BIDS_OF_AUCTION)
+    numbers = np.arange(rows)
+    newest = numbers // BIDS_OF_AUCTION
+    auction = np.clip(newest - (rng.exponential(40, rows)).astype(np.int64), 0, auctions - 1)
+    return {
+        "auction": auction,
+        "bidder": rng.integers(0, max(10, rows // 40), rows),
+        "price": rng.integers(1, 10_000_000, rows),
+        "at": numbers // 10 + rng.integers(0, 50, rows),
+    }
+
+
+def bid_batches(rows: int) -> Iterator[pa.RecordBatch]:
+    made, schema = bids(rows), arrow_schema(BID)
+    texts = pa.array([f"channel-{number}" for number in range(1000)])
+    for at in range(0, rows, BATCH_ROWS):
+        part = {name: column[at : at + BATCH_ROWS] for name, column in made.items()}
+        count = len(part["price"])
+        columns = [
+            pa.array(part["auction"]),
+            pa.array(part["bidder"]),
+            pa.array(part["price"]),
+            texts.take(pa.array(part["price"] % 1000)),
+            pa.array(part["at"]).view(schema.field("at").type),
+            pa.array([f"{'x' * 40}{number}" for number in range(at, at + count)]),
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def auction_batches(count: int) -> Iterator[pa.RecordBatch]:
+    schema = arrow_schema(AUCTION)
+    for at in range(0, count, BATCH_ROWS):
+        ids = np.arange(at, min(count, at + BATCH_ROWS))
+        begins = ids * BIDS_OF_AUCTION // 10
+        columns = [
+            pa.array(ids),
+            pa.array([f"{'item' * 5}{number}" for number in ids.tolist()]),
+            pa.array(10 + ids % 5),
+            pa.array(begins).view(schema.field("begins").type),
+            pa.array(begins + OPEN_MS).view(schema.field("expires").type),
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def join_shape(rows: int, *, has_condition: bool) -> Shape:
+    """Auctions come a batch ahead of their bids, so bids find them; auctions that come find no bids."""
+    width = len(AUCTION.fields)
+
+    def compared(function: str, column: int) -> RexCall:
+        refs = (RexInputRef(input_index=width + 4, type=ROWTIME), RexInputRef(input_index=column, type=TIME))
+        return RexCall(type=BOOLEAN, operands=refs, internal_name=function)
+
+    condition = RexCall(type=BOOLEAN, operands=(compared("$>=$1", 3), compared("$<=$1", 4)), internal_name="$AND$1")
+    node = nodes.Join1(
+        id=1,
+        output_type=LogicalType(TypeRoot.ROW, fields=AUCTION.fields + BID.fields),
+        description="Join",
+        join_spec=JoinSpec(
+            join_type="INNER",
+            left_keys=(0,),
+            right_keys=(0,),
+            filter_nulls=(True,),
+            non_equi_condition=condition if has_condition else None,
+        ),
+        left_upsert_keys=((0,),),
+    )
+    auctions = [(0, batch) for batch in auction_batches(rows // BIDS_OF_AUCTION + 1)]
+    return Shape(node, [AUCTION, BID], [[0], [0]], [*auctions, *((1, batch) for batch in bid_batches(rows))])
+
+
+def deduplicate_shape(rows: int) -> Shape:
+    node = nodes.Deduplicate1(
+        id=1,
+        output_type=BID,
+        description="Deduplicate",
+        unique_keys=(1, 0),
+        is_rowtime=True,
+        keep_last_row=True,
+        generate_update_before=True,
+    )
+    return Shape(node, [BID], [[1, 0]], [(0, batch) for batch in bid_batches(rows)])
+
+
+def top_n_shape(rows: int, partition: int) -> Shape:
+    node = nodes.Rank1(
+        id=1,
+        output_type=LogicalType(TypeRoot.ROW, fields=(*BID.fields, Field("rank", BIGINT))),
+        description="Rank",
+        rank_type="ROW_NUMBER",
+        partition=PartitionSpec((partition,)),
+        order_by=SortSpec((SortField(2, False, True),)),
+        rank_range=ConstantRange(1, 10),
+        rank_strategy=AppendFast(),
+        generate_update_before=True,
+        output_row_number=True,
+    )
+    return Shape(node, [BID], [[partition]], [(0, batch) for batch in bid_batches(rows)])
+
+
+def sum_shape(rows: int, *, retracts: bool) -> Shape:
+    def call(function: str, *arguments: int) -> AggregateCall:
+        return AggregateCall(
+            name=None,
+            arg_list=arguments,
+            filter_arg=-1,
+            distinct=False,
+            approximate=False,
+            ignore_nulls=False,
+            type=BIGINT,
+            internal_name=function,
+        )
+
+    calls = (call("$COUNT$1"), call("$SUM$1", 2))
+    node = nodes.GroupAggregate1(
+        id=1,
+        output_type=row_type(auction=BIGINT, bids=BIGINT, total=BIGINT),
+        description="GroupAggregate",
+        grouping=(0,),
+        agg_calls=calls,
+        agg_call_need_retractions=(retracts,) * len(calls),
+        generate_update_before=True,
+        need_retraction=retracts,
+    )
+    batches: list[tuple[int, pa.RecordBatch]] = []
+    for batch in bid_batches(rows // 2 if retracts else rows):
+        batches.append((0, _with_kind(batch, INSERT) if retracts else batch))
+        if retracts:
+            batches.append((0, _with_kind(batch, DELETE)))
+    return Shape(node, [BID], [[0]], batches)
+
+
+def _with_kind(batch: pa.RecordBatch, kind: int) -> pa.RecordBatch:
+    kinds = pa.repeat(pa.scalar(kind, pa.int8()), batch.num_rows)
+    return pa.RecordBatch.from_arrays([*batch.columns, kinds], schema=with_kinds(batch.schema))
+
+
+SHAPES: dict[str, Callable[[int], Shape]] = {
+    "regular join": lambda rows: join_shape(rows, has_condition=False),
+    "regular join with a condition": lambda rows: join_shape(rows, has_condition=True),
+    "deduplicate": deduplicate_shape,
+    "top-N by a number": lambda rows: top_n_shape(rows, 0),
+    "top-N by a text": lambda rows: top_n_shape(rows, 3),
+    "running count and sum": lambda rows: sum_shape(rows, retracts=False),
+    "count and sum with rows taken back": lambda rows: sum_shape(rows, retracts=True),
+}
+
+
+def started(shape: Shape, backend: str) -> Running:
+    schemas = [with_kinds(arrow_schema(kind)) for kind in shape.types]
+    options = {"node": shape.node, "row_types": tuple(shape.types), "keys": shape.keys, "time_zone": "UTC"}
+    made = spec(
+        "relational",
+        options={**options, "functions": None},
+        input_types=tuple(map(ArrowTypeInfo, schemas)),
+        output_type=ArrowTypeInfo(with_kinds(arrow_schema(shape.node.output_type))),
+    )
+    return start(made, configuration={"state.backend.type": backend}, max_parallelism=GROUPS)
+
+
+@dataclass(frozen=True)
+class Rate:
+    """``micros``: processor time for each row, in µs; ``emitted``: rows."""
+
+    rows: int
+    micros: float
+    emitted: int
+
+
+def measure(shape: Shape, backend: str) -> Rate:
+    """Feeds all batches to one subtask."""
+    running, rows, emitted, taken = started(shape, backend), 0, 0, 0.0
+    for index, batch in shape.batches:
+        begun = time.process_time()
+        running.operator.process(ArrowBatch(batch), index)
+        taken += time.process_time() - begun
+        rows += batch.num_rows
+        emitted += sum(len(one) for one in running.out.batches)
+        running.out.batches.clear()
+    running.operator.close()
+    return Rate(rows, taken / rows * 1e6, emitted)
+
+
+Keys = npt.NDArray[np.int64]
+
+
+class LatestByArrays:
+    """For each row the place of the row of its key that it replaces (-1: none; -2: it is older and is dropped). Keys are sorted, one look-up for each."""
+
+    def __init__(self) -> None:
+        fields = [pa.field("key", pa.int64())]
+        values = [pa.field("row", pa.int64(), nullable=False), pa.field("at", pa.int64(), nullable=False)]
+        self._rows = ColumnarRows("deduplicate", fields, values, KeyGroupRange(0, GROUPS - 1), GROUPS)
+
+    def __call__(self, keys: Keys, times: Keys, first: int) -> Keys:
+        count = len(keys)
+        order = np.argsort(keys, kind="stable")
+        ordered = keys[order]
+        begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+        located = self._rows.locate([pa.array(ordered[begins])])
+        (held, _), (held_at, _) = self._rows.values.take(located.slots)
+        held, held_at = np.where(located.is_new, -1, held), np.where(located.is_new, np.int64(-(1 << 62)), held_at)
+        sizes = np.diff(begins, append=count)
+        segment = np.repeat(np.arange(len(begins)), sizes)
+        # the largest time so far of a segment: times of later segments are lifted above those of earlier ones
+        low, span = int(times.min()), int(times.max()) - int(times.min()) + 1
+        lifted = (times[order] - low) + segment * span
+        so_far = np.maximum.accumulate(lifted) - segment * span + low
+        before = np.empty(count, np.int64)
+        before[1:] = so_far[:-1]
+        before[begins] = held_at
+        before = np.maximum(before, held_at[segment])
+        wins = times[order] >= before
+        places = np.where(wins, np.arange(count), -1)
+        last = np.maximum.accumulate(places)
+        previous = np.empty(count, np.int64)
+        previous[1:] = last[:-1]
+        previous[0] = -1
+        is_own = previous >= np.repeat(begins, sizes)
+        replaced = np.where(is_own, first + order[np.maximum(previous, 0)], held[segment])
+        found = np.empty(count, np.int64)
+        found[order] = np.where(wins, replaced, -2)
+        ends = begins + sizes - 1
+        own_last = last[ends] >= begins
+        rows = np.where(own_last, first + order[np.maximum(last[ends], 0)], held)
+        self._rows.put(located, [(rows, None), (np.maximum(so_far[ends], held_at), None)])
+        return found
+
+
+class SumByArrays:
+    """The running sum of each row's key: rows sorted by key, one look-up for each key, a cumulative sum of each segment."""
+
+    def __init__(self) -> None:
+        fields = [pa.field("key", pa.int64())]
+        self._rows = ColumnarRows(
+            "sum", fields, [pa.field("sum", pa.int64(), nullable=False)], KeyGroupRange(0, GROUPS - 1), GROUPS
+        )
+
+    def __call__(self, keys: Keys, values: Keys, first: int) -> Keys:
+        order = np.argsort(keys, kind="stable")
+        ordered = keys[order]
+        begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+        located = self._rows.locate([pa.array(ordered[begins])])
+        ((held, _),) = self._rows.values.take(located.slots)
+        sizes = np.diff(begins, append=len(keys))
+        totals = np.cumsum(values[order])
+        base = np.append(0, totals)[begins]
+        running = totals + np.repeat(held - base, sizes)
+        found = np.empty(len(keys), np.int64)
+        found[order] = running
+        self._rows.put(located, [(running[begins + sizes - 1], None)])
+        return found
+
+
+def compiled_cores() -> tuple[dict[str, Callable[[], Any]], float, float]:
+    """Returns the cores by numba, and the seconds that its import and its compilation took."""
+    begun = time.process_time()
+    compiled: Any = import_module("numba").njit(cache=True)
+    imported = time.process_time() - begun
+
+    def find(table: Any, key: Any) -> Any:
+        mask = len(table) - 1
+        mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
+        at = np.int64(mixed >> np.uint64(32)) & mask
+        while table[at] != -1 and table[at] != key:
+            at = (at + 1) & mask
+        return at
+
+    place_of: Any = compiled(find)
+
+    def latest(table: Any, held: Any, keys: Any, times: Any, first: int, found: Any) -> Any:
+        made = 0
+        for i in range(len(keys)):
+            at = place_of(table, keys[i])
+            if table[at] == -1:
+                table[at] = keys[i]
+                made += 1
+                found[i] = -1
+            elif times[i] >= held[at, 1]:
+                found[i] = held[at, 0]
+            else:
+                found[i] = -2
+                continue
+            held[at, 0] = first + i
+            held[at, 1] = times[i]
+        return made
+
+    def summed(table: Any, held: Any, keys: Any, values: Any, first: int, found: Any) -> Any:
+        made = 0
+        for i in range(len(keys)):
+            at = place_of(table, keys[i])
+            if table[at] == -1:
+                table[at] = keys[i]
+                made += 1
+            held[at, 0] += values[i]
+            found[i] = held[at, 0]
+        return made
+
+    def moved(table: Any, held: Any, wider: Any, wider_held: Any) -> None:
+        for i in range(len(table)):
+            if table[i] != -1:
+                at = place_of(wider, table[i])
+                wider[at] = table[i]
+                wider_held[at] = held[i]
+
+    move: Any = compiled(moved)
+
+    class Compiled:
+        def __init__(self, kernel: Any) -> None:
+            self._kernel, self._count = kernel, 0
+            self._table, self._held = np.full(1 << 14, -1, np.int64), np.zeros((1 << 14, 2), np.int64)
+
+        def __call__(self, keys: Keys, values: Keys, first: int) -> Keys:
+            while 2 * (self._count + len(keys)) > len(self._table):
+                wider = np.full(2 * len(self._table), -1, np.int64)
+                held = np.zeros((len(wider), 2), np.int64)
+                move(self._table, self._held, wider, held)
+                self._table, self._held = wider, held
+            found = np.empty(len(keys), np.int64)
+            self._count += self._kernel(self._table, self._held, keys, values, first, found)
+            return found
+
+    made: dict[str, Callable[[], Any]] = {
+        "deduplicate": partial(Compiled, compiled(latest)),
+        "running sum": partial(Compiled, compiled(summed)),
+    }
+    begun = time.process_time()
+    for make in made.values():
+        few = make()
+        for at in range(0, 4 * BATCH_ROWS, BATCH_ROWS):  # until the table has grown
+            few(np.arange(at, at + BATCH_ROWS), np.arange(BATCH_ROWS), 0)
+    return made, imported, time.process_time() - begun
+
+
+def measure_core(make: Callable[[], Any], rows: int, keys: int) -> tuple[float, Keys]:
+    """Returns µs a row, and what was found."""
+    rng = np.random.default_rng(1)
+    key = rng.integers(0, keys, rows) * 2654435761
+    values = np.arange(rows) // 10 + rng.integers(0, 50, rows)
+    core, taken, found = make(), 0.0, []
+    for at in range(0, rows, BATCH_ROWS):
+        part, more = key[at : at + BATCH_ROWS], values[at : at + BATCH_ROWS]
+        begun = time.process_time()
+        found.append(core(part, more, at))
+        taken += time.process_time() - begun
+    return taken / rows * 1e6, np.concatenate(found)
+
+
+def resident_mib() -> float:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**20
+
+
+def show_cores(console: Console, rows: int, directory: str | None) -> None:
+    """Raises ``RuntimeError`` when arrays and the compiled kernel differ."""
+    cores: dict[str, dict[str, Callable[[], Any]]] = {
+        "arrays": {"deduplicate": LatestByArrays, "running sum": SumByArrays}
+    }
+    if directory is not None:
+        sys.path.insert(0, directory)
+        before = resident_mib()
+        cores["compiled"], imported, ready = compiled_cores()
+        more = resident_mib() - before
+        console.print(
+            f"numba: import {imported:.2f} s, kernels ready after {ready:.2f} s more, {more:.0f} MiB resident"
+        )
+    table = Table(title="core, µs a row")
+    for column in ("", "keys", *cores):
+        table.add_column(column)
+    for name in ("deduplicate", "running sum"):
+        for keys in (10_000, 1_000_000):
+            for made in cores.values():  # what the first use costs is not counted
+                measure_core(made[name], 4 * BATCH_ROWS, keys)
+            results = {way: measure_core(made[name], rows, keys) for way, made in cores.items()}
+            first = next(iter(results.values()))[1]
+            if any(not np.array_equal(first, found) for _, found in results.values()):
+                raise RuntimeError(f"{name}, {keys} keys: the ways differ")
+            table.add_row(name, f"{keys:,}", *(f"{micros:.3f}" for micros, _ in results.values()))
+    console.print(table)
+
+
+@click.command()
+@click.option("--rows", default=200_000, show_default=True)
+@click.option("--only", default="", help="Shapes with this in their name.")
+@click.option("--backend", default="hashmap", show_default=True)
+@click.option(
+    "--numba", "directory", default=None, help="Where numba is installed; without it no compiled kernel is measured."
+)
+@click.option("--cores/--no-cores", default=True, help="Measures the cores too.")
+def main(rows: int, only: str, backend: str, directory: str | None, cores: bool) -> None:
+    console = Console()
+    table = Table(title=f"operators, one subtask, {backend}")
+    for column in ("", "rows", "emitted", "µs a row", "rows/s"):
+        table.add_column(column)
+    for name, make in SHAPES.items():
+        if only in name:
+            found = measure(make(rows), backend)
+            rate = f"{1e6 / found.micros:,.0f}"
+            table.add_row(name, f"{found.rows:,}", f"{found.emitted:,}", f"{found.micros:.2f}", rate)
+    console.print(table)
+    if cores:
+        show_cores(console, max(rows, 1_000_000), directory)
+
+
+if __name__ == "__main__":
+    main()
