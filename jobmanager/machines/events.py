@@ -89,7 +89,7 @@ class JobRecovered:
     """The job's history under earlier JobManagers; for display only."""
     shape: Shape | None = None
     """The parallelism of each vertex, where it differs from the submitted graph."""
-    asked: tuple[Asked, ...] = ()
+    requests: tuple[ClientRequest, ...] = ()
     """Requests of clients that the earlier JobManager had accepted and not finished."""
 
 
@@ -117,7 +117,7 @@ class RescaleRequested:
     bounds: Mapping[VertexId, ParallelismBounds]
 
 
-Asked = JobCancelRequested | SnapshotRequested | RescaleRequested
+ClientRequest = JobCancelRequested | SnapshotRequested | RescaleRequested
 """A request of a client about a running job; if this JobManager is lost, the next one carries it out."""
 
 # ---- TaskManagers ----------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from tidegate.aio.driver import wall_clock_ms
 from tidegate.jobmanager.machines.commands import ReportSnapshot
-from tidegate.jobmanager.machines.events import Asked, RescaleRequested, SnapshotRequested
+from tidegate.jobmanager.machines.events import ClientRequest, RescaleRequested, SnapshotRequested
 from tidegate.jobmanager.machines.views import (
     AttemptView,
     ClusterView,
@@ -80,7 +80,7 @@ class Core(Protocol):
     def snapshots(self) -> Snapshots: ...
     @property
     def watchers(self) -> Changes: ...
-    async def ask(self, asked: Asked) -> None: ...
+    async def ask(self, request: ClientRequest) -> None: ...
     async def place_of_client(self, location: str) -> ClientPlace: ...
     def has_savepoint_directory(self, job_id: JobId) -> bool: ...
 
@@ -112,7 +112,7 @@ class Backend:
     process: Process
     configuration: Configuration
     snapshots: Snapshots
-    ask: Callable[[Asked], Awaitable[None]]
+    ask: Callable[[ClientRequest], Awaitable[None]]
     place_of_client: Callable[[str], Awaitable[ClientPlace]]
     has_savepoint_directory: Callable[[JobId], bool]
     watch: Callable[[JobId | None], AbstractContextManager[asyncio.Event]]

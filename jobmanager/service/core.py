@@ -27,8 +27,8 @@ from tidegate.coordination.port import Deposed
 from tidegate.jobmanager.machines import commands as cmd
 from tidegate.jobmanager.machines.dispatcher import Dispatcher
 from tidegate.jobmanager.machines.events import (
-    Asked,
     CallAnswered,
+    ClientRequest,
     Event,
     GenerationStarted,
     JobCancelRequested,
@@ -45,7 +45,7 @@ from tidegate.jobmanager.machines.events import (
 from tidegate.jobmanager.machines.kv_state_locations import KvStateLocationRegistry
 from tidegate.jobmanager.machines.views import JobPast
 from tidegate.jobmanager.programs.blobs import BlobStore
-from tidegate.jobmanager.service.clients.asked import AskedRequests
+from tidegate.jobmanager.service.clients.pending_requests import PendingRequests
 from tidegate.jobmanager.service.clients.snapshot_requests import SnapshotRequests
 from tidegate.jobmanager.service.clients.watchers import Watchers
 from tidegate.jobmanager.service.high_availability.attempt_notes import AttemptNotes
@@ -98,7 +98,9 @@ class JobManagerCore:
         self.process, self.kv_states = OwnProcess(), KvStateLocationRegistry()
         self.snapshots, self.watermarks = SnapshotRequests(), WatermarkReports()
         self._endings = JobEndings(availability.jobs, blobs, self.watchers.changed)
-        self._asked = AskedRequests(availability.jobs, self.snapshots, self.machine.state_of, self._endings.is_ended)
+        self._pending_requests = PendingRequests(
+            availability.jobs, self.snapshots, self.machine.state_of, self._endings.is_ended
+        )
         self._storage, self._pool = storage, pool
         self._jobs = availability.jobs
         self._may_commit = asyncio.Event()
@@ -136,13 +138,13 @@ class JobManagerCore:
         if _changes_a_job(event):
             self.on_asked()
 
-    async def ask(self, asked: Asked) -> None:
+    async def ask(self, request: ClientRequest) -> None:
         """Makes a client's request durable and passes it to the machine; the next JobManager carries it out if this one is lost.
 
         Raises ``Unreachable`` once another one leads.
         """
-        await self._asked.keep(asked)
-        self.post(asked)
+        await self._pending_requests.keep(request)
+        self.post(request)
 
     async def place_of_client(self, location: str) -> ClientPlace:
         """Resolves a location that a client named. Raises ``Misuse`` when clients may not use it."""
@@ -153,7 +155,7 @@ class JobManagerCore:
 
     def recover(self, recovered: JobRecovered, directories: JobDirectories) -> None:
         """Goes on with a job of an earlier JobManager."""
-        self._asked.went_on(recovered.asked)
+        self._pending_requests.went_on(recovered.requests)
         if recovered.past is not None:
             job_id = recovered.submitted.graph.job_id
             self.attempts.recall(job_id, recovered.past.figures, recovered.past.late_records)
@@ -368,7 +370,7 @@ class JobManagerCore:
             self._endings.keep_result(job_id, state)
 
     async def _report(self, report: cmd.ReportSnapshot) -> None:
-        await self._asked.reported(report)
+        await self._pending_requests.reported(report)
         self.on_asked()
 
     async def _write_shape(self, command: cmd.WriteShape) -> None:

@@ -10,8 +10,8 @@ from tests.sim.watch import ADOPTION, ENDING, SHAPE, SHARED, LawBroken, Watch
 from tidegate.jobmanager.machines import commands as c
 from tidegate.jobmanager.machines import events as e
 from tidegate.jobmanager.machines.dispatcher import Dispatcher
-from tidegate.jobmanager.machines.job.moving import MOVES
 from tidegate.jobmanager.machines.job.rescaling import TAKES_CHECKPOINT
+from tidegate.jobmanager.machines.job.subtask_migration import MOVES
 from tidegate.jobmanager.machines.scheduling.execution import Execution
 from tidegate.model.checkpoint import DeclineReason
 from tidegate.model.deployment import TaskDeployment
@@ -132,7 +132,7 @@ class JobManagerWatch:
             case e.SnapshotRequested() | e.EndOfDataReached():
                 self._reasons_to_start += 1
             case e.JobRecovered():
-                self._reasons_to_start += len(event.asked)
+                self._reasons_to_start += len(event.requests)
             case e.SubtaskAcknowledged():
                 self._acknowledged.setdefault(event.checkpoint_id, set()).add(event.attempt)
             case e.LocationCreated() if event.error is None:

@@ -208,7 +208,9 @@ class Schedule:
         if shape is not None:
             noted, first_attempt = shape.own(noted), shape.next_attempt(noted)
         past, asked = self._past, self.user.asked()
-        shell.tell(e.JobRecovered(submitted, tuple(found), first_attempt, noted, past=past, shape=shape, asked=asked))
+        shell.tell(
+            e.JobRecovered(submitted, tuple(found), first_attempt, noted, past=past, shape=shape, requests=asked)
+        )
 
     def _start_task_manager(self, name: str, slots: int) -> None:
         self._sessions += 1
@@ -343,7 +345,7 @@ class Schedule:
             self.user.ask(self._shell, kind, is_full=is_full)
 
     def _wish(self, kind: SnapshotType) -> None:
-        """Asked for after the next checkpoint: the job is well then."""
+        """ClientRequest for after the next checkpoint: the job is well then."""
         self._wished = kind
 
     def _cancel(self) -> None:

@@ -62,7 +62,7 @@ class User:
     is_done: bool = False
     _start_from: str | None = None
     _open: dict[str, SnapshotType] = field(default_factory=dict)
-    _kept: list[e.Asked] = field(default_factory=list)
+    _kept: list[e.ClientRequest] = field(default_factory=list)
     """What a highly available JobManager keeps of what it was asked for, until it is over."""
     _stopped_at: str | None = None
 
@@ -121,7 +121,7 @@ class User:
         self._kept.append(request)
         shell.tell(request)
 
-    def asked(self) -> tuple[e.Asked, ...]:
+    def asked(self) -> tuple[e.ClientRequest, ...]:
         """What the next JobManager knows of it."""
         return tuple(self._kept)
 

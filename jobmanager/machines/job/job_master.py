@@ -28,11 +28,10 @@ from tidegate.jobmanager.machines.events import (
     TaskStateChanged,
 )
 from tidegate.jobmanager.machines.job.adoption import Adoption, AwaitedEvent, adoption_of
-from tidegate.jobmanager.machines.job.asked_before import AskedBefore
+from tidegate.jobmanager.machines.job.carried_over_requests import CarriedOverRequests
 from tidegate.jobmanager.machines.job.checkpoint_events import CheckpointEvent, handle_checkpoint_event
 from tidegate.jobmanager.machines.job.failed_calls import CallFailure, judge_failed_call
 from tidegate.jobmanager.machines.job.job_status import JobEvent, JobStatusHistory
-from tidegate.jobmanager.machines.job.moving import Moving
 from tidegate.jobmanager.machines.job.reconciliation import Reconciliation
 from tidegate.jobmanager.machines.job.rescaling import (
     DELAY_TIMER,
@@ -42,6 +41,7 @@ from tidegate.jobmanager.machines.job.rescaling import (
     Rescaling,
     ShapeStep,
 )
+from tidegate.jobmanager.machines.job.subtask_migration import SubtaskMigration
 from tidegate.jobmanager.machines.job.task_invariants import check_tasks
 from tidegate.jobmanager.machines.resources.task_managers import ResourceManager
 from tidegate.jobmanager.machines.restore.restore import Restoring
@@ -89,10 +89,10 @@ class JobMaster:
         restarts = make_restart_strategy(settings.restart, buffer.random)
         self._failover = Failover(self.executions, restarts, regional=settings.regional_failover)
         self.lifecycle = JobStatusHistory(self.job_id, graph.name, buffer)
-        self._is_reported_terminated, self._asked = False, AskedBefore(event, buffer)
-        asked = event.asked if isinstance(event, JobRecovered) else ()
-        self.rescaling = Rescaling(self.executions, origin.submitted.graph, asked, settings.elastic, buffer)
-        self.moving = Moving(self.executions, self.rescaling, buffer)
+        self._is_reported_terminated, self._carried_over = False, CarriedOverRequests(event, buffer)
+        requests = event.requests if isinstance(event, JobRecovered) else ()
+        self.rescaling = Rescaling(self.executions, origin.submitted.graph, requests, settings.elastic, buffer)
+        self.migration = SubtaskMigration(self.executions, self.rescaling, buffer)
         self.takes_checkpoints = settings.checkpoints.interval_ms is not None
         self._adoption_timeout_ms = settings.adoption_timeout_ms if isinstance(event, JobRecovered) else 0
         self._adoption: Adoption | None = None  # set while the job is RECONCILING
@@ -116,7 +116,7 @@ class JobMaster:
         self.coordinator.start_from(self._origin.submitted.restore, self._origin.inventory)
         self.lifecycle.on(JobEvent.SCHEDULED)
         self._deploy_all()
-        if self._asked.is_cancellation:
+        if self._carried_over.is_cancellation:
             self.cancel()
 
     def cancel(self) -> None:
@@ -234,7 +234,7 @@ class JobMaster:
 
     def on_attempts_leaving(self, attempts: Collection[AttemptId]) -> None:
         """Handles attempts whose executors are about to be taken away; reported repeatedly until nothing runs there."""
-        self.moving.note(attempts, self.coordinator.stats.failed)
+        self.migration.note(attempts, self.coordinator.stats.failed)
         self._look_at_moves()
 
     # ---- time --------------------------------------------------------------------------------------------------------
@@ -285,7 +285,7 @@ class JobMaster:
         parts = (self.executions, self.scheduler, self.coordinator, self.operators, self._buffer)
         failed = Reconciliation(self._origin, *parts).carry_out(verdict)
         self.lifecycle.on(JobEvent.RECONCILED)
-        if self._asked.is_cancellation:
+        if self._carried_over.is_cancellation:
             self.cancel()
         elif not verdict.present:
             self._deploy_all()
@@ -401,8 +401,8 @@ class JobMaster:
                 self._end()
             case _J.RUNNING if self.executions.all_running_or_finished:
                 self.coordinator.activate()
-                for asked in self._asked.take():
-                    self.on_checkpoint_event(asked)
+                for request in self._carried_over.take():
+                    self.on_checkpoint_event(request)
                 self._look_at_shape()
                 self._look_at_moves()
             case _J.RESTARTING if not (self.coordinator.is_settling or self._restoring.is_looking):
@@ -438,10 +438,10 @@ class JobMaster:
                 self._cancel_for(self._failover.restart_all(self._buffer.now_ms), "INFO", "the parallelism changes")
 
     def _look_at_moves(self) -> None:
-        if subtasks := self.moving.take(self._now):
+        if subtasks := self.migration.take(self._now):
             self.coordinator.withdraw()
-            self._cancel_for(self._failover.restart_lost(subtasks, self._buffer.now_ms), "INFO", self.moving.why)
-        elif self.moving.wants_checkpoint(self._now):
+            self._cancel_for(self._failover.restart_lost(subtasks, self._buffer.now_ms), "INFO", self.migration.why)
+        elif self.migration.wants_checkpoint(self._now):
             self._after_coordinator(self.coordinator.take_checkpoint())
 
     def _after_coordinator(self, failure: ErrorInfo | None) -> None:
@@ -468,7 +468,7 @@ class JobMaster:
         self.scheduler.close()
         self.rescaling.stop(self.lifecycle.state)
         self.coordinator.close(self.lifecycle.state)
-        self._asked.close(self.lifecycle.state)
+        self._carried_over.close(self.lifecycle.state)
         self._report_terminated()
 
     def _report_terminated(self) -> None:
@@ -520,7 +520,7 @@ class JobMaster:
     def check_invariants(self) -> None:
         """Raises ``AssertionError`` when the state of the job contradicts one of its parts. Called between events."""
         own = (self.lifecycle, self.executions, self.operators, self.coordinator, self.scheduler, self._failover)
-        for part in (*own, self.rescaling, self.moving, self._asked, self._adoption or self.lifecycle):
+        for part in (*own, self.rescaling, self.migration, self._carried_over, self._adoption or self.lifecycle):
             part.check_invariants()
         state = self.lifecycle.state
         assert (self._adoption is not None) == (state is _J.RECONCILING), f"{state.value} is a mistake"

@@ -21,7 +21,7 @@ from enum import Enum
 
 from tidegate.jobmanager.machines.command_buffer import CommandBuffer
 from tidegate.jobmanager.machines.commands import WriteShape
-from tidegate.jobmanager.machines.events import Asked, RescaleRequested
+from tidegate.jobmanager.machines.events import ClientRequest, RescaleRequested
 from tidegate.jobmanager.machines.job.rescale_history import RescaleHistory
 from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
 from tidegate.jobmanager.machines.settings import ElasticSettings
@@ -92,14 +92,14 @@ _ENDED = {_J.CANCELLING: TerminatedReason.JOB_CANCELED, _J.FINISHED: TerminatedR
 class Rescaling:
     """Decides when and to which parallelism one job is rescaled.
 
-    ``submitted``: the graph as submitted; ``asked``: open requests of clients from an earlier JobManager.
+    ``submitted``: the graph as submitted; ``requests``: open requests of clients from an earlier JobManager.
     """
 
     def __init__(
         self,
         graph: ExecutionGraph,
         submitted: JobGraph,
-        asked: Iterable[Asked],
+        requests: Iterable[ClientRequest],
         settings: ElasticSettings,
         buffer: CommandBuffer,
     ) -> None:
@@ -107,7 +107,7 @@ class Rescaling:
         self._submitted = submitted
         self._settings = settings
         self._buffer = buffer
-        self._wanted = [one.bounds for one in asked if isinstance(one, RescaleRequested)]
+        self._wanted = [one.bounds for one in requests if isinstance(one, RescaleRequested)]
         self._shape: Shape | None = None
         self._since: CheckpointId | None = None
         self._failed = 0

@@ -33,7 +33,7 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from tidegate.coordination.port import Deposed, Entries, Unavailable
-from tidegate.jobmanager.machines.events import Asked, JobCancelRequested, RescaleRequested, SnapshotRequested
+from tidegate.jobmanager.machines.events import ClientRequest, JobCancelRequested, RescaleRequested, SnapshotRequested
 from tidegate.jobmanager.machines.views import JobPast
 from tidegate.model.errors import CorruptData, StorageError, TidegateError
 from tidegate.model.ids import CheckpointId, JobId, parse_job_id
@@ -48,7 +48,7 @@ from tidegate.wire.unreadable import UNREADABLE
 
 PLANS, JOBS, RESULTS, SUBMISSIONS, PASTS = "execution-plans", "jobs", "job-results", "submissions", "pasts"
 LISTED = "listed"
-_KINDS: Mapping[str, type[Asked]] = {"cancel": JobCancelRequested, "rescale": RescaleRequested}
+_KINDS: Mapping[str, type[ClientRequest]] = {"cancel": JobCancelRequested, "rescale": RescaleRequested}
 """Requests that are stored under a fixed name; snapshots are stored under their ids."""
 ID_BLOCK = 16
 """How many checkpoint ids are reserved with one write. A new leader skips those that were not used."""
@@ -80,7 +80,7 @@ class StoredJob:
     pointers: tuple[tuple[CheckpointId, str], ...]
     last_id: CheckpointId | None
     past: JobPast | None = None
-    asked: tuple[Asked, ...] = ()
+    requests: tuple[ClientRequest, ...] = ()
     shape: Shape | None = None
 
 
@@ -159,13 +159,13 @@ class JobStore:
         """Stores the location of a savepoint before it is triggered: recovery does not look through its directory."""
         self._entries.put(f"{JOBS}/{job_id}/savepoints/{checkpoint_id}", location.encode("utf-8"))
 
-    def note_asked(self, asked: Asked) -> None:
+    def note_request(self, request: ClientRequest) -> None:
         """Stores a client's request before it is started, so that the next leader finishes it."""
-        own = next((name for name, kind in _KINDS.items() if isinstance(asked, kind)), "")
-        name = asked.request_id if isinstance(asked, SnapshotRequested) else own
-        self._entries.put(f"{JOBS}/{asked.job_id}/asked/{name}", msgspec.json.encode(asked))
+        own = next((name for name, kind in _KINDS.items() if isinstance(request, kind)), "")
+        name = request.request_id if isinstance(request, SnapshotRequested) else own
+        self._entries.put(f"{JOBS}/{request.job_id}/asked/{name}", msgspec.json.encode(request))
 
-    def forget_asked(self, job_id: JobId, request_id: str) -> None:
+    def forget_request(self, job_id: JobId, request_id: str) -> None:
         """Removes a request that is done, of a job that has not ended."""
         self._entries.delete(f"{JOBS}/{job_id}/asked/{request_id}")
 
@@ -284,7 +284,7 @@ class JobStore:
             pointers,
             None if last_id is None else CheckpointId(last_id),
             self._past(job_id),
-            tuple(self._asked(below)),
+            tuple(self._requests(below)),
             self._shape(f"{below}/shape"),
         )
 
@@ -304,7 +304,7 @@ class JobStore:
         except (StorageError, *UNREADABLE):
             return None
 
-    def _asked(self, below: str) -> Iterator[Asked]:
+    def _requests(self, below: str) -> Iterator[ClientRequest]:
         for name in self._entries.names(f"{below}/asked"):
             content = self._entries.get(f"{below}/asked/{name}")
             try:

@@ -11,7 +11,7 @@ from typing import Protocol, assert_never
 from tidegate.aio.pool import Pool
 from tidegate.coordination.port import Deposed, Unavailable
 from tidegate.jobmanager.machines import fenced_writes as writes
-from tidegate.jobmanager.machines.events import Asked
+from tidegate.jobmanager.machines.events import ClientRequest
 from tidegate.jobmanager.service.high_availability.job_store import JobStore
 from tidegate.model.errors import InvalidJob, TidegateError
 from tidegate.model.ids import CheckpointId, JobId
@@ -30,8 +30,8 @@ class Jobs(Protocol):
     def is_noted(self, job_id: JobId, region: int | None, attempt: int) -> bool: ...
     async def reserve_id(self, job_id: JobId, checkpoint_id: CheckpointId) -> None: ...
     async def note_savepoint(self, job_id: JobId, checkpoint_id: CheckpointId, location: str) -> None: ...
-    async def note_asked(self, asked: Asked) -> None: ...
-    async def forget_asked(self, job_id: JobId, request_id: str) -> None: ...
+    async def note_request(self, request: ClientRequest) -> None: ...
+    async def forget_request(self, job_id: JobId, request_id: str) -> None: ...
     async def note_shape(self, job_id: JobId, shape: Shape) -> None: ...
     async def commit(self, job_id: JobId, checkpoint_id: CheckpointId, location: str) -> None: ...
     async def may_remove(self, job_id: JobId, checkpoint_id: CheckpointId) -> None: ...
@@ -58,10 +58,10 @@ class NoJobStore:
     async def note_savepoint(self, job_id: JobId, checkpoint_id: CheckpointId, location: str) -> None:
         """Does nothing."""
 
-    async def note_asked(self, asked: Asked) -> None:
+    async def note_request(self, request: ClientRequest) -> None:
         """Does nothing."""
 
-    async def forget_asked(self, job_id: JobId, request_id: str) -> None:
+    async def forget_request(self, job_id: JobId, request_id: str) -> None:
         """Does nothing."""
 
     async def note_shape(self, job_id: JobId, shape: Shape) -> None:
@@ -123,11 +123,11 @@ class KeptJobs:
     async def note_savepoint(self, job_id: JobId, checkpoint_id: CheckpointId, location: str) -> None:
         await self._written(job_id, partial(self._store.note_savepoint, job_id, checkpoint_id, location))
 
-    async def note_asked(self, asked: Asked) -> None:
-        await self._written(asked.job_id, partial(self._store.note_asked, asked))
+    async def note_request(self, request: ClientRequest) -> None:
+        await self._written(request.job_id, partial(self._store.note_request, request))
 
-    async def forget_asked(self, job_id: JobId, request_id: str) -> None:
-        await self._written(job_id, partial(self._store.forget_asked, job_id, request_id))
+    async def forget_request(self, job_id: JobId, request_id: str) -> None:
+        await self._written(job_id, partial(self._store.forget_request, job_id, request_id))
 
     async def note_shape(self, job_id: JobId, shape: Shape) -> None:
         await self._written(job_id, partial(self._store.note_shape, job_id, shape))

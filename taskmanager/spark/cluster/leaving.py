@@ -1,7 +1,7 @@
 """Finds executors that Spark decommissions and the attempts that run on them.
 
 A decommissioned executor gets no new tasks and waits for its running tasks to end (Spark: ``TaskSchedulerImpl.getExecutorDecommissionState``). A subtask does
-not end by itself, so the JobManager moves it (``Moving``).
+not end by itself, so the JobManager moves it (``SubtaskMigration``).
 """
 
 from __future__ import annotations

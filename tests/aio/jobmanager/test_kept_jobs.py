@@ -174,14 +174,14 @@ async def test_what_a_client_asked_for_is_kept_until_it_is_over(tmp_path: Path) 
     await kept(tmp_path, entries, request())
     store = JobStore(str(tmp_path), entries)
     for asked in (stop, JobCancelRequested(JobId(JOB))):
-        store.note_asked(asked)
+        store.note_request(asked)
     [stored] = JobStore(str(tmp_path), entries).jobs()
     assert isinstance(stored, StoredJob)
-    assert set(stored.asked) == {stop, JobCancelRequested(JobId(JOB))}
-    store.forget_asked(JobId(JOB), stop.request_id)
+    assert set(stored.requests) == {stop, JobCancelRequested(JobId(JOB))}
+    store.forget_request(JobId(JOB), stop.request_id)
     [stored] = JobStore(str(tmp_path), entries).jobs()
     assert isinstance(stored, StoredJob)
-    assert stored.asked == (JobCancelRequested(JobId(JOB)),)
+    assert stored.requests == (JobCancelRequested(JobId(JOB)),)
 
 
 async def test_a_damaged_request_of_a_client_leaves_its_job_alone(tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ async def test_the_shape_of_a_job_and_the_bounds_that_were_asked_for_are_kept_as
     assert getattr(stored, "shape", "unreadable") is None
     wanted = [RescaleRequested(JobId(JOB), {vertex: ParallelismBounds(1, upper)}) for upper in (4, 2)]
     for asked in wanted:
-        store.note_asked(asked)
+        store.note_request(asked)
     store.note_shape(JobId(JOB), Shape({vertex: 2}, 7))
     [stored] = store.jobs()
     assert getattr(stored, "asked", None) == (wanted[-1],), "the last one counts"

@@ -11,7 +11,7 @@ from tidegate.aio.inspection import LogFile, ThreadInfo
 from tidegate.aio.working_directories import make_working_directory
 from tidegate.jobmanager.machines.commands import Command, ReportSnapshot
 from tidegate.jobmanager.machines.dispatcher import Dispatcher
-from tidegate.jobmanager.machines.events import Asked, Event, WorkersFound
+from tidegate.jobmanager.machines.events import ClientRequest, Event, WorkersFound
 from tidegate.jobmanager.programs.files import ProgramFiles
 from tidegate.jobmanager.programs.runs import ProgramRuns
 from tidegate.jobmanager.rest.faults import FaultDesk
@@ -184,7 +184,7 @@ class Scene:
         self.cluster.tell(event)
         self.cluster.settle()
 
-    async def ask(self, asked: Asked) -> None:
+    async def ask(self, asked: ClientRequest) -> None:
         self.post(asked)
 
     async def place_of_client(self, location: str) -> ClientPlace:

@@ -66,12 +66,12 @@ def recovering(
     options: dict[str, str] | None = None,
     past: JobPast | None = None,
     noted: NotedAttempts | None = None,
-    asked: tuple[e.JobCancelRequested | e.SnapshotRequested, ...] = (),
+    requests: tuple[e.JobCancelRequested | e.SnapshotRequested, ...] = (),
 ) -> Cluster:
     """A job that waits for reports; checkpoint 8 is its newest, unless others were found."""
     cluster = Cluster()
     submitted = e.JobSubmitted(job or two_stage(), options or OPTIONS)
-    event = e.JobRecovered(submitted, found or (whole(8),), LAST + 1, noted=noted, past=past, asked=asked)
+    event = e.JobRecovered(submitted, found or (whole(8),), LAST + 1, noted=noted, past=past, requests=requests)
     cluster.tell(event)
     assert cluster.job_state() is J.RECONCILING
     return cluster

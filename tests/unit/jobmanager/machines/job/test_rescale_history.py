@@ -130,7 +130,7 @@ def test_what_an_earlier_job_manager_was_asked_for_is_the_cause_of_the_next_ones
     cluster = Cluster()
     cluster.register("tm", 4)
     settings = {**CHECKPOINTED, "tidegate.jobmanager.adoption-timeout": "1 s"}
-    cluster.tell(e.JobRecovered(e.JobSubmitted(two_stage(), settings), first_attempt=1, asked=(wanted(4),)))
+    cluster.tell(e.JobRecovered(e.JobSubmitted(two_stage(), settings), first_attempt=1, requests=(wanted(4),)))
     cluster.pass_time(1_000)
     cluster.start_tasks()
     cluster.settle()

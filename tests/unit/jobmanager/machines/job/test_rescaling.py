@@ -313,7 +313,7 @@ def test_the_next_jobmanager_goes_on_towards_what_was_asked_for() -> None:
     cluster = Cluster()
     cluster.register("tm-1", 4)
     settings = {**CHECKPOINTED, "tidegate.jobmanager.adoption-timeout": "1 s"}
-    cluster.tell(e.JobRecovered(e.JobSubmitted(two_stage(), settings), first_attempt=1, asked=(wanted(4),)))
+    cluster.tell(e.JobRecovered(e.JobSubmitted(two_stage(), settings), first_attempt=1, requests=(wanted(4),)))
     cluster.pass_time(1_000)
     cluster.start_tasks()
     cluster.settle()

@@ -22,7 +22,7 @@ from tidegate.model.states import JobState
 MOVES = "takes a checkpoint, to move subtasks"
 
 
-class Moving:
+class SubtaskMigration:
     """Decides when the subtasks of one job that must leave their executors restart elsewhere."""
 
     why = "Spark is decommissioning the executors that run these subtasks"

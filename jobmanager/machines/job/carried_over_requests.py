@@ -1,8 +1,8 @@
 """Requests of clients that an earlier JobManager had accepted and not finished when it was lost: cancellations, stops, savepoints.
 
-    JobRecovered.asked ─┬─ a cancellation ─▶ once it is known which subtasks run: they are canceled, and nothing is deployed
-                        └─ snapshots ──────▶ once the job runs: as if they were asked for now, under their old ids
-                                   └──────▶ the job ends before that: their clients hear so
+    JobRecovered.requests ─┬─ a cancellation ─▶ once it is known which subtasks run: they are canceled, and nothing is deployed
+                           └─ snapshots ──────▶ once the job runs: as if they were asked for now, under their old ids
+                                      └──────▶ the job ends before that: their clients hear so
 
 In Flink they are lost with the JobManager, and the job goes on.
 """
@@ -16,12 +16,12 @@ from tidegate.model.errors import ErrorInfo
 from tidegate.model.states import JobState
 
 
-class AskedBefore:
+class CarriedOverRequests:
     def __init__(self, event: JobSubmitted | JobRecovered, buffer: CommandBuffer) -> None:
-        asked = event.asked if isinstance(event, JobRecovered) else ()
+        requests = event.requests if isinstance(event, JobRecovered) else ()
         self._buffer = buffer
-        self.is_cancellation = any(isinstance(one, JobCancelRequested) for one in asked)
-        self._snapshots = [one for one in asked if isinstance(one, SnapshotRequested)]
+        self.is_cancellation = any(isinstance(request, JobCancelRequested) for request in requests)
+        self._snapshots = [request for request in requests if isinstance(request, SnapshotRequested)]
 
     def take(self) -> list[SnapshotRequested]:
         """Returns and removes the requests that are still open."""

@@ -2,7 +2,7 @@
 
     cancel, savepoint, stop ─▶ job store ─▶ machine ─▶ ReportSnapshot ─▶ out of the store ─▶ client
     rescale ─────────────────▶ job store ─▶ machine       (it stays there as long as the job: another one replaces it)
-                                   └─ this JobManager is lost ─▶ JobRecovered.asked of the next one
+                                   └─ this JobManager is lost ─▶ JobRecovered.requests of the next one
 
 A client gets the outcome only when the store accepts that this JobManager still leads: a leader that was suspended, and that another one has
 followed, may see a savepoint fail that the next leader takes, or one succeed that does not count.
@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable
 from tidegate.aio.logs import with_ids
 from tidegate.coordination.port import Deposed
 from tidegate.jobmanager.machines.commands import ReportSnapshot
-from tidegate.jobmanager.machines.events import Asked, SnapshotRequested
+from tidegate.jobmanager.machines.events import ClientRequest, SnapshotRequested
 from tidegate.jobmanager.service.clients.snapshot_requests import SnapshotRequests
 from tidegate.jobmanager.service.high_availability.kept_jobs import Jobs
 from tidegate.model.errors import StorageError, Unreachable
@@ -28,7 +28,7 @@ from tidegate.model.states import JobState
 _log = logging.getLogger("jobmanager")
 
 
-class AskedRequests:
+class PendingRequests:
     """The open requests of clients in the job store. Belongs to the loop's thread."""
 
     def __init__(
@@ -46,27 +46,27 @@ class AskedRequests:
         self._kept: set[str] = set()
         """Ids of snapshot requests that are in the store."""
 
-    async def keep(self, asked: Asked) -> None:
+    async def keep(self, request: ClientRequest) -> None:
         """Stores a request; returns when it is durable. Raises ``Unreachable`` once another JobManager leads."""
-        is_checkpoint = isinstance(asked, SnapshotRequested) and not asked.snapshot_type.is_savepoint
-        if is_checkpoint or self._is_over(asked.job_id):
+        is_checkpoint = isinstance(request, SnapshotRequested) and not request.snapshot_type.is_savepoint
+        if is_checkpoint or self._is_over(request.job_id):
             return
         try:
-            await self._jobs.note_asked(asked)
+            await self._jobs.note_request(request)
         except Deposed as error:
             raise Unreachable(
                 f"this JobManager is no longer the leader and did nothing; send the request to the new leader ({error.message})"
             ) from None
         except StorageError as error:
             what = f"should this JobManager be lost, the next one will not know what was asked for: {error.message}"
-            _log.warning("%s", with_ids(what, job=asked.job_id))
+            _log.warning("%s", with_ids(what, job=request.job_id))
             return
-        if isinstance(asked, SnapshotRequested):
-            self._kept.add(asked.request_id)
+        if isinstance(request, SnapshotRequested):
+            self._kept.add(request.request_id)
 
-    def went_on(self, asked: tuple[Asked, ...]) -> None:
+    def went_on(self, requests: tuple[ClientRequest, ...]) -> None:
         """Takes over requests that an earlier JobManager stored."""
-        for one in asked:
+        for one in requests:
             if isinstance(one, SnapshotRequested):
                 self._snapshots.go_on(one)
                 self._kept.add(one.request_id)
@@ -87,7 +87,7 @@ class AskedRequests:
         if self._is_over(job_id):
             return await self._is_ended(job_id)
         try:
-            await self._jobs.forget_asked(job_id, request_id)
+            await self._jobs.forget_request(job_id, request_id)
         except Deposed:
             return False
         except StorageError as error:

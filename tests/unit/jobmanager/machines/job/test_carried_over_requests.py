@@ -33,7 +33,7 @@ def complete(cluster: Cluster) -> CheckpointId:
 
 
 def test_a_cancellation_waits_for_the_subtasks_that_run_and_cancels_them() -> None:
-    cluster = recovering(asked=(CANCEL,))
+    cluster = recovering(requests=(CANCEL,))
     registers(cluster, "tm-1", 0, both(0))
     assert cluster.job_state() is J.RECONCILING, "the others run, too, as far as it is known"
     registers(cluster, "tm-2", 1, both(1))
@@ -45,7 +45,7 @@ def test_a_cancellation_waits_for_the_subtasks_that_run_and_cancels_them() -> No
 
 
 def test_a_cancellation_of_which_no_subtask_is_left_ends_the_job_and_deploys_nothing() -> None:
-    cluster = recovering(asked=(CANCEL,))
+    cluster = recovering(requests=(CANCEL,))
     cluster.register("tm-1", 2)
     cluster.pass_time(5_000)
     cluster.settle()
@@ -55,7 +55,7 @@ def test_a_cancellation_of_which_no_subtask_is_left_ends_the_job_and_deploys_not
 
 
 def test_a_cancellation_ends_although_a_subtask_failed_meanwhile() -> None:
-    cluster = recovering(asked=(CANCEL,))
+    cluster = recovering(requests=(CANCEL,))
     registers(cluster, "tm-1", 0, both(0, state=E.FAILED))
     registers(cluster, "tm-2", 1, both(1))
     cluster.cancel_tasks()
@@ -66,14 +66,14 @@ def test_without_a_grace_a_cancellation_ends_the_job_at_once() -> None:
     cluster = Cluster()
     options = {**CHECKPOINTED, "tidegate.jobmanager.loss-grace": "0 ms"}
     submitted = e.JobSubmitted(two_stage(), options)
-    cluster.tell(e.JobRecovered(submitted, (whole(8),), first_attempt=LAST + 1, asked=(CANCEL,)))
+    cluster.tell(e.JobRecovered(submitted, (whole(8),), first_attempt=LAST + 1, requests=(CANCEL,)))
     cluster.settle()
     assert cluster.job_state() is J.CANCELED
     assert cluster.of(c.SubmitTask) == []
 
 
 def test_a_stop_that_no_subtask_had_heard_of_stops_the_adopted_ones() -> None:
-    cluster = recovering(asked=(STOP,))
+    cluster = recovering(requests=(STOP,))
     all_register(cluster)
     assert set(numbers(cluster).values()) == {NUMBER}
     complete(cluster)
@@ -84,7 +84,7 @@ def test_a_stop_that_no_subtask_had_heard_of_stops_the_adopted_ones() -> None:
 
 def test_a_stop_under_way_restarts_the_job_and_stops_it() -> None:
     """Its sources have ended their data: no subtask can go on."""
-    cluster = recovering(asked=(STOP,))
+    cluster = recovering(requests=(STOP,))
     registers(cluster, "tm-1", 0, both(0, is_being_stopped=True))
     registers(cluster, "tm-2", 1, both(1, is_being_stopped=True))
     cluster.cancel_tasks()
@@ -98,7 +98,7 @@ def test_a_stop_under_way_restarts_the_job_and_stops_it() -> None:
 
 
 def test_a_savepoint_is_taken_once_the_job_runs() -> None:
-    cluster = recovering(asked=(SAVEPOINT,))
+    cluster = recovering(requests=(SAVEPOINT,))
     registers(cluster, "tm-1", 0, both(0))
     assert cluster.of(c.CreateLocation) == []
     registers(cluster, "tm-2", 1, both(1))
@@ -108,7 +108,7 @@ def test_a_savepoint_is_taken_once_the_job_runs() -> None:
 
 
 def test_who_waits_for_a_savepoint_of_a_job_that_ends_first_is_told() -> None:
-    cluster = recovering(asked=(SAVEPOINT, STOP))
+    cluster = recovering(requests=(SAVEPOINT, STOP))
     registers(cluster, "tm-1", 0, both(0))
     cluster.tell(CANCEL)
     cluster.cancel_tasks()
@@ -118,7 +118,7 @@ def test_who_waits_for_a_savepoint_of_a_job_that_ends_first_is_told() -> None:
 
 
 def test_a_stop_and_a_cancellation_cancel() -> None:
-    cluster = recovering(asked=(CANCEL, STOP))
+    cluster = recovering(requests=(CANCEL, STOP))
     all_register(cluster)
     cluster.cancel_tasks()
     assert cluster.job_state() is J.CANCELED
