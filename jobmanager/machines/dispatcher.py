@@ -53,7 +53,7 @@ from tidegate.jobmanager.machines.resources.slots import AllocationGone
 from tidegate.jobmanager.machines.resources.task_managers import HEARTBEAT_TIMER, ResourceManager
 from tidegate.jobmanager.machines.resources.workers import WORKERS_TIMER
 from tidegate.jobmanager.machines.settings import cluster_settings, job_settings
-from tidegate.jobmanager.machines.views import CheckpointsView, ClusterView, JobPast, JobSummary, JobView
+from tidegate.jobmanager.machines.views import CheckpointsView, ClusterView, JobHistory, JobSummary, JobView
 from tidegate.jobmanager.machines.worker_supply import WorkerSupply
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import AttemptId, JobId, TaskManagerId
@@ -120,10 +120,10 @@ class Dispatcher:
         job = self._jobs.get(job_id)
         return show.checkpoints_view(job) if job else None
 
-    def past(self, job_id: JobId) -> JobPast | None:
+    def history(self, job_id: JobId) -> JobHistory | None:
         """Returns the history of a job to store for the next JobManager; ``None`` when the job is terminal or unknown."""
         job = self._jobs.get(job_id)
-        return show.job_past(job) if job and not job.lifecycle.state.is_terminal else None
+        return show.job_history(job) if job and not job.lifecycle.state.is_terminal else None
 
     def refusal_of(self, event: RescaleRequested) -> str:
         """Returns why a job cannot be rescaled as requested; empty when it can. The job must be known."""
@@ -190,10 +190,10 @@ class Dispatcher:
             return
         job = JobMaster(event, job_settings(submitted.configuration), self._resources, self._buffer)
         self._jobs[job_id] = job
-        if isinstance(event, JobRecovered) and event.past is not None:
+        if isinstance(event, JobRecovered) and event.history is not None:
             completed = {found.checkpoint_id for found in event.checkpoints if found.manifest is not None}
-            job.lifecycle.recall(event.past)
-            job.coordinator.stats.recall(event.past.checkpoints, completed, self._buffer.now_ms)
+            job.lifecycle.recall(event.history)
+            job.coordinator.stats.recall(event.history.checkpoints, completed, self._buffer.now_ms)
         job.start()
 
     def _on_job_event(self, event: _JobEvent) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tidegate.jobmanager.machines.views import JobPast
+from tidegate.jobmanager.machines.views import JobHistory
 from tidegate.model.checkpoint import (
     CheckpointManifest,
     CheckpointMetrics,
@@ -85,7 +85,7 @@ class JobRecovered:
     """The last attempt number of each pipelined region; ``None``: all regions had ``first_attempt - 1``."""
     next_id: CheckpointId | None = None
     """The next checkpoint id of the earlier JobManager, if it was stored: savepoints, which recovery does not find, may have used higher ids."""
-    past: JobPast | None = None
+    history: JobHistory | None = None
     """The job's history under earlier JobManagers; for display only."""
     shape: Shape | None = None
     """The parallelism of each vertex, where it differs from the submitted graph."""

@@ -13,10 +13,10 @@ from tidegate.jobmanager.machines.views import (
     CheckpointsView,
     CheckpointView,
     ClusterView,
-    JobPast,
+    EarlierAttempt,
+    JobHistory,
     JobSummary,
     JobView,
-    PastAttempt,
     SlotView,
     SubtaskView,
     TaskManagerView,
@@ -79,7 +79,7 @@ def job_summary(job: JobMaster, supply: WorkerSupply) -> JobSummary:
     )
 
 
-def job_past(job: JobMaster) -> JobPast:
+def job_history(job: JobMaster) -> JobHistory:
     """Builds the history of a job that is stored for later JobManagers. Linear in the number of remembered checkpoints."""
     shown = checkpoints_view(job)
     whole = replace(
@@ -92,8 +92,8 @@ def job_past(job: JobMaster) -> JobPast:
         last_restored=shown.last_restored and _without_subtasks(shown.last_restored),
     )
     lifecycle = job.lifecycle
-    attempts = tuple(PastAttempt(e.attempt, dict(e.timestamps_ms)) for e in job.executions if e.was_deployed)
-    return JobPast(
+    attempts = tuple(EarlierAttempt(e.attempt, dict(e.timestamps_ms)) for e in job.executions if e.was_deployed)
+    return JobHistory(
         min(lifecycle.timestamps_ms.values()), lifecycle.restarts, tuple(lifecycle.failures), whole, attempts
     )
 

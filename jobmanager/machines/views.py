@@ -213,7 +213,7 @@ class JobView:
 
 
 @dataclass(frozen=True, slots=True)
-class PastAttempt:
+class EarlierAttempt:
     """The last attempt of a subtask under an earlier JobManager, with the time at which it entered each state."""
 
     attempt: AttemptId
@@ -230,14 +230,14 @@ class LastFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class JobPast:
+class JobHistory:
     """The history of a job under this JobManager and earlier ones, for display. ``checkpoints`` contain no single subtasks."""
 
     start_ms: int
     restarts: int
     failures: tuple[FailureView, ...]
     checkpoints: CheckpointsView
-    attempts: tuple[PastAttempt, ...] = ()
+    attempts: tuple[EarlierAttempt, ...] = ()
     figures: tuple[LastFigures, ...] = ()
     late_records: Mapping[str, int] = field(default_factory=dict)
     """Late records that earlier attempts dropped, by operator."""

@@ -43,13 +43,13 @@ from tidegate.jobmanager.machines.events import (
     TimerFired,
 )
 from tidegate.jobmanager.machines.kv_state_locations import KvStateLocationRegistry
-from tidegate.jobmanager.machines.views import JobPast
+from tidegate.jobmanager.machines.views import JobHistory
 from tidegate.jobmanager.programs.blobs import BlobStore
 from tidegate.jobmanager.service.clients.pending_requests import PendingRequests
 from tidegate.jobmanager.service.clients.snapshot_requests import SnapshotRequests
 from tidegate.jobmanager.service.clients.watchers import Watchers
 from tidegate.jobmanager.service.high_availability.attempt_notes import AttemptNotes
-from tidegate.jobmanager.service.high_availability.pasts import Pasts
+from tidegate.jobmanager.service.high_availability.job_history_store import JobHistoryStore
 from tidegate.jobmanager.service.high_availability.services import HighAvailability
 from tidegate.jobmanager.service.job_endings import JobEndings
 from tidegate.jobmanager.service.storage.checkpoint_files import CheckpointFiles, JobDirectories
@@ -114,7 +114,7 @@ class JobManagerCore:
         timeout_ms = configuration.get(RuntimeOptions.METADATA_TIMEOUT)
         self._inline_state = InlineState(storage, pool)
         self._files = CheckpointFiles(storage, pool, self.post, timeout_ms, self._jobs, self._inline_state.hold)
-        self._pasts = Pasts(availability.store, pool, self._past_of)
+        self._job_histories = JobHistoryStore(availability.store, pool, self._history_of)
         self.on_worker: Callable[[cmd.StartWorker | cmd.StopWorker], None] = lambda _: None
         """Starts and stops TaskManagers. By default it does nothing: they are started by hand."""
         self.on_terminated: Callable[[JobId], None] = lambda _: None
@@ -156,9 +156,9 @@ class JobManagerCore:
     def recover(self, recovered: JobRecovered, directories: JobDirectories) -> None:
         """Goes on with a job of an earlier JobManager."""
         self._pending_requests.went_on(recovered.requests)
-        if recovered.past is not None:
+        if recovered.history is not None:
             job_id = recovered.submitted.graph.job_id
-            self.attempts.recall(job_id, recovered.past.figures, recovered.past.late_records)
+            self.attempts.recall(job_id, recovered.history.figures, recovered.history.late_records)
         self._begin(recovered, recovered.submitted.graph.job_id, directories)
 
     def _begin(self, event: JobSubmitted | JobRecovered, job_id: JobId, directories: JobDirectories) -> None:
@@ -166,12 +166,12 @@ class JobManagerCore:
         self._files.add_job(job_id, directories)
         self.post(event)
 
-    def _past_of(self, job_id: JobId) -> JobPast | None:
-        past = self.machine.past(job_id)
-        if past is None:
+    def _history_of(self, job_id: JobId) -> JobHistory | None:
+        history = self.machine.history(job_id)
+        if history is None:
             return None
         figures, late = self.attempts.figures_of_ended(job_id), self.attempts.late_before(job_id)
-        return replace(past, figures=figures, late_records=late)
+        return replace(history, figures=figures, late_records=late)
 
     def has_savepoint_directory(self, job_id: JobId) -> bool:
         return self._files.has_savepoint_directory(job_id)
@@ -255,7 +255,7 @@ class JobManagerCore:
         """
         await self._endings.wait_clean(CLEANING_LIMIT_S)
         self._driver.stop()
-        await self._pasts.flush()
+        await self._job_histories.flush()
 
     def pause(self) -> None:
         """Holds back confirms until ``resume``, because the store of the election does not answer."""
@@ -269,7 +269,7 @@ class JobManagerCore:
         del reason
         self.is_deposed = True
         self._driver.stop()
-        self._pasts.stop()
+        self._job_histories.stop()
         self._may_commit.clear()
         for outbox in self._outboxes.values():
             outbox.stop()
@@ -278,7 +278,7 @@ class JobManagerCore:
     async def close(self) -> None:
         """Stops handling messages and closes all connections; TaskManagers then stop what they run."""
         self._driver.stop()
-        self._pasts.stop()
+        self._job_histories.stop()
         self.streams.close_all("the JobManager is shutting down")
         self.process.close()
         for key in list(self._outboxes):
@@ -326,7 +326,7 @@ class JobManagerCore:
                 self.on_worker(command)
             case cmd.JobChanged():
                 self._keep_result(command.job_id)
-                self._pasts.changed(command.job_id)
+                self._job_histories.changed(command.job_id)
                 self.watchers.changed(command.job_id)
             case cmd.JobTerminated():
                 self._on_job_terminated(command.job_id)

@@ -82,6 +82,8 @@ class Recovery:
         noted, first_attempt, shape = stored.attempts, stored.attempts.highest + 1, stored.shape
         if shape is not None:
             noted, first_attempt = shape.own(noted), shape.next_attempt(noted)
-        recovered = JobRecovered(submitted, found, first_attempt, noted, next_id, stored.past, shape, stored.requests)
+        recovered = JobRecovered(
+            submitted, found, first_attempt, noted, next_id, stored.history, shape, stored.requests
+        )
         self.core.recover(recovered, directories)
         return True

@@ -26,7 +26,7 @@ from tests.sim.world import World
 from tidegate.jobmanager.machines import commands as c
 from tidegate.jobmanager.machines import events as e
 from tidegate.jobmanager.machines.dispatcher import Dispatcher
-from tidegate.jobmanager.machines.views import JobPast
+from tidegate.jobmanager.machines.views import JobHistory
 from tidegate.model.checkpoint import CheckpointManifest, SnapshotType
 from tidegate.model.errors import ErrorInfo, SubtaskLost
 from tidegate.model.fencing import make_generation
@@ -145,7 +145,7 @@ class Schedule:
         self._recovers = False
         self._noted: dict[JobId, NotedAttempts] = {}
         """The last numbers with which the regions of a job were deployed, as the job store knows them."""
-        self._past: JobPast | None = None
+        self._history: JobHistory | None = None
 
     def run(self) -> Outcome:
         """Raises ``LawBroken``."""
@@ -207,9 +207,9 @@ class Schedule:
         first_attempt = noted.highest + 1
         if shape is not None:
             noted, first_attempt = shape.own(noted), shape.next_attempt(noted)
-        past, asked = self._past, self.user.asked()
+        history, asked = self._history, self.user.asked()
         shell.tell(
-            e.JobRecovered(submitted, tuple(found), first_attempt, noted, past=past, shape=shape, requests=asked)
+            e.JobRecovered(submitted, tuple(found), first_attempt, noted, history=history, shape=shape, requests=asked)
         )
 
     def _start_task_manager(self, name: str, slots: int) -> None:
@@ -382,7 +382,7 @@ class Schedule:
         if not self.user.is_done:
             self._recovers = self.is_highly_available and job is not None and not job.state.is_terminal
             if job is not None:
-                self._past = shell.machine.past(job.job_id)
+                self._history = shell.machine.history(job.job_id)
                 self.restarts += job.restarts
                 self.rescales += job.rescales
             self.user.on_jobmanager_died(job.state if job else None, goes_on=self._recovers)

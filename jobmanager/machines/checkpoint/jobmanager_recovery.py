@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from tidegate.jobmanager.machines.checkpoint.completed_checkpoints import CompletedCheckpoint
 from tidegate.jobmanager.machines.events import FoundCheckpoint, JobRecovered, JobSubmitted
 from tidegate.jobmanager.machines.settings import CheckpointSettings
-from tidegate.jobmanager.machines.views import PastAttempt
+from tidegate.jobmanager.machines.views import EarlierAttempt
 from tidegate.model.checkpoint import CheckpointManifest
 from tidegate.model.errors import CorruptData, ErrorInfo, InvalidJob
 from tidegate.model.graph import JobGraph
@@ -88,7 +88,7 @@ class Origin:
     first_attempt: int = 0
     noted: NotedAttempts = field(default_factory=NotedAttempts)
     refusal: ErrorInfo | None = None
-    attempts: Mapping[SubtaskId, PastAttempt] = field(default_factory=dict)
+    attempts: Mapping[SubtaskId, EarlierAttempt] = field(default_factory=dict)
     """The last attempts under earlier JobManagers, as far as known; for display only."""
 
     @property
@@ -125,9 +125,11 @@ def decide_origin(event: JobSubmitted | JobRecovered, settings: CheckpointSettin
             graph = check_restore(graph, kept_manifest(latest, settings), allow_non_restored=allowed)
     except (InvalidJob, CorruptData) as error:
         return Origin(submitted, graph, nothing, recovered.first_attempt, refusal=ErrorInfo.of(error))
-    past = {one.attempt.subtask_id: one for one in recovered.past.attempts} if recovered.past is not None else {}
+    earlier = (
+        {one.attempt.subtask_id: one for one in recovered.history.attempts} if recovered.history is not None else {}
+    )
     noted = recovered.noted or NotedAttempts(recovered.first_attempt - 1)
-    return Origin(submitted, graph, inventory, recovered.first_attempt, noted, attempts=past)
+    return Origin(submitted, graph, inventory, recovered.first_attempt, noted, attempts=earlier)
 
 
 def kept_manifest(manifest: CheckpointManifest, settings: CheckpointSettings) -> CheckpointManifest:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from enum import Enum
 
 from tidegate.jobmanager.machines.command_buffer import CommandBuffer
-from tidegate.jobmanager.machines.views import FailureView, JobPast
+from tidegate.jobmanager.machines.views import FailureView, JobHistory
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.ids import AttemptId, JobId
 from tidegate.model.states import JobState
@@ -70,11 +70,11 @@ class JobStatusHistory:
         self.failures: deque[FailureView] = deque(maxlen=FAILURES_REMEMBERED)
         self.restarts = 0
 
-    def recall(self, past: JobPast) -> None:
+    def recall(self, history: JobHistory) -> None:
         """Takes over the start time, restarts and failures of earlier JobManagers."""
-        self.timestamps_ms[JobState.INITIALIZING] = min(past.start_ms, self._buffer.now_ms)
-        self.restarts = past.restarts
-        self.failures.extend(past.failures)
+        self.timestamps_ms[JobState.INITIALIZING] = min(history.start_ms, self._buffer.now_ms)
+        self.restarts = history.restarts
+        self.failures.extend(history.failures)
 
     def may(self, event: JobEvent) -> bool:
         """Tells whether the event is allowed in the current state."""

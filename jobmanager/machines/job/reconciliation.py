@@ -68,9 +68,9 @@ class Reconciliation:
 
     def _adopt(self, reported: Reported) -> Execution:
         execution = Execution.adopted(reported.report, reported.task_manager_id, self.buffer.now_ms)
-        past = self.origin.attempts.get(execution.subtask_id)
-        if past is not None and past.attempt == execution.attempt:
-            execution.recall(past.timestamps_ms)
+        earlier = self.origin.attempts.get(execution.subtask_id)
+        if earlier is not None and earlier.attempt == execution.attempt:
+            execution.recall(earlier.timestamps_ms)
         if self._was_restored_as_finished(execution):
             execution.restore_from(None, finished=True)
         self.graph.adopt(execution)
@@ -87,11 +87,11 @@ class Reconciliation:
 
     def _adopt_finished(self, subtask: SubtaskId) -> None:
         """Adopts a subtask that had finished and that no TaskManager reports, because its slot was given back."""
-        past = self.origin.attempts.get(subtask)
-        attempt = past.attempt if past is not None else self.graph[subtask].attempt
+        earlier = self.origin.attempts.get(subtask)
+        attempt = earlier.attempt if earlier is not None else self.graph[subtask].attempt
         execution = Execution.finished_before(attempt, self.buffer.now_ms)
-        if past is not None:
-            execution.recall(past.timestamps_ms)
+        if earlier is not None:
+            execution.recall(earlier.timestamps_ms)
         self.graph.adopt(execution)
 
 

@@ -34,7 +34,7 @@ from google.protobuf.message import DecodeError
 
 from tidegate.coordination.port import Deposed, Entries, Unavailable
 from tidegate.jobmanager.machines.events import ClientRequest, JobCancelRequested, RescaleRequested, SnapshotRequested
-from tidegate.jobmanager.machines.views import JobPast
+from tidegate.jobmanager.machines.views import JobHistory
 from tidegate.model.errors import CorruptData, StorageError, TidegateError
 from tidegate.model.ids import CheckpointId, JobId, parse_job_id
 from tidegate.model.leadership.noted_attempts import NotedAttempts, parse_noted_attempts
@@ -46,7 +46,7 @@ from tidegate.store.files import Files
 from tidegate.store.locations import open_files
 from tidegate.wire.unreadable import UNREADABLE
 
-PLANS, JOBS, RESULTS, SUBMISSIONS, PASTS = "execution-plans", "jobs", "job-results", "submissions", "pasts"
+PLANS, JOBS, RESULTS, SUBMISSIONS, HISTORIES = "execution-plans", "jobs", "job-results", "submissions", "pasts"
 LISTED = "listed"
 _KINDS: Mapping[str, type[ClientRequest]] = {"cancel": JobCancelRequested, "rescale": RescaleRequested}
 """Requests that are stored under a fixed name; snapshots are stored under their ids."""
@@ -79,7 +79,7 @@ class StoredJob:
     savepoints: tuple[tuple[CheckpointId, str], ...]
     pointers: tuple[tuple[CheckpointId, str], ...]
     last_id: CheckpointId | None
-    past: JobPast | None = None
+    history: JobHistory | None = None
     requests: tuple[ClientRequest, ...] = ()
     shape: Shape | None = None
 
@@ -186,11 +186,11 @@ class JobStore:
             self._entries.delete(_pointer(job_id, checkpoint_id))
             self._pointed[job_id].discard(checkpoint_id)
 
-    def keep_past(self, job_id: JobId, past: JobPast) -> None:
+    def keep_history(self, job_id: JobId, history: JobHistory) -> None:
         """Replaces the stored history of a job. It is not fenced: a write of a deposed leader does no harm."""
-        with self._file(f"{PASTS}/{job_id}", "keep the history of") as (files, path):
+        with self._file(f"{HISTORIES}/{job_id}", "keep the history of") as (files, path):
             files.make_directory(path.rpartition("/")[0])
-            files.write(path, [msgspec.msgpack.encode(past)])
+            files.write(path, [msgspec.msgpack.encode(history)])
 
     def end(self, job_id: JobId, state: JobState) -> None:
         """Stores the result of a job: it never runs again."""
@@ -204,7 +204,7 @@ class JobStore:
         with contextlib.suppress(CorruptData):  # its file is removed with those that no entry names
             if plan is not None:
                 self._delete_file(self._read_plan(f"{PLANS}/{job_id}", plan).file)
-        self._delete_file(f"{PASTS}/{job_id}")
+        self._delete_file(f"{HISTORIES}/{job_id}")
         self._entries.delete(f"{RESULTS}/{job_id}")
         for known in (self._attempts, self._reserved, self._pointed):
             known.pop(job_id, None)
@@ -240,7 +240,7 @@ class JobStore:
     def _remove_unnamed(self) -> None:
         """Removes submissions that killed leaders did not accept; none while an entry cannot be read, since it may name any of them."""
         found = [f"{SUBMISSIONS}/{name}" for name in self._names_in(SUBMISSIONS)]
-        pasts = self._names_in(PASTS)
+        histories = self._names_in(HISTORIES)
         named = set()
         for name in self._entries.names(PLANS):
             place = f"{PLANS}/{name}"
@@ -251,7 +251,7 @@ class JobStore:
                 return
         jobs = self._entries.names(PLANS)
         unnamed = [file for file in found if file not in named]
-        unnamed += [f"{PASTS}/{name}" for name in pasts if name not in jobs]
+        unnamed += [f"{HISTORIES}/{name}" for name in histories if name not in jobs]
         if unnamed:
             self._entries.put(
                 LISTED, b""
@@ -283,7 +283,7 @@ class JobStore:
             self._places(f"{below}/savepoints"),
             pointers,
             None if last_id is None else CheckpointId(last_id),
-            self._past(job_id),
+            self._history(job_id),
             tuple(self._requests(below)),
             self._shape(f"{below}/shape"),
         )
@@ -296,11 +296,11 @@ class JobStore:
                 f"{self.directory}/{place} is damaged: {error}; submit the job again with run -s"
             ) from None
 
-    def _past(self, job_id: JobId) -> JobPast | None:
+    def _history(self, job_id: JobId) -> JobHistory | None:
         """Returns the stored history of a job; ``None`` when there is none or it cannot be read: the job goes on without it."""
         try:
-            with self._file(f"{PASTS}/{job_id}", "read the history of") as (files, path):
-                return msgspec.msgpack.decode(files.read(path), type=JobPast)
+            with self._file(f"{HISTORIES}/{job_id}", "read the history of") as (files, path):
+                return msgspec.msgpack.decode(files.read(path), type=JobHistory)
         except (StorageError, *UNREADABLE):
             return None
 

@@ -20,7 +20,7 @@ from tests.unit.jobmanager.machines.cluster_kit import (
 )
 from tidegate.jobmanager.machines import commands as c
 from tidegate.jobmanager.machines import events as e
-from tidegate.jobmanager.machines.views import JobPast
+from tidegate.jobmanager.machines.views import JobHistory
 from tidegate.model.checkpoint import OperatorState, SnapshotType
 from tidegate.model.errors import ErrorInfo, SubtaskLost
 from tidegate.model.graph import JobGraph, Partitioner
@@ -64,14 +64,14 @@ def recovering(
     *found: e.FoundCheckpoint,
     job: JobGraph | None = None,
     options: dict[str, str] | None = None,
-    past: JobPast | None = None,
+    history: JobHistory | None = None,
     noted: NotedAttempts | None = None,
     requests: tuple[e.JobCancelRequested | e.SnapshotRequested, ...] = (),
 ) -> Cluster:
     """A job that waits for reports; checkpoint 8 is its newest, unless others were found."""
     cluster = Cluster()
     submitted = e.JobSubmitted(job or two_stage(), options or OPTIONS)
-    event = e.JobRecovered(submitted, found or (whole(8),), LAST + 1, noted=noted, past=past, requests=requests)
+    event = e.JobRecovered(submitted, found or (whole(8),), LAST + 1, noted=noted, history=history, requests=requests)
     cluster.tell(event)
     assert cluster.job_state() is J.RECONCILING
     return cluster

@@ -24,7 +24,7 @@ from tests.unit.jobmanager.machines.job.test_adoption import (
 )
 from tidegate.jobmanager.machines import commands as c
 from tidegate.jobmanager.machines import events as e
-from tidegate.jobmanager.machines.views import FailureView, JobPast, PastAttempt
+from tidegate.jobmanager.machines.views import EarlierAttempt, FailureView, JobHistory
 from tidegate.model.checkpoint import OperatorState
 from tidegate.model.ids import CheckpointId
 from tidegate.model.leadership.attempt_report import AttemptReport
@@ -83,7 +83,7 @@ def test_a_region_whose_last_attempt_is_never_reported_restarts_although_an_earl
 def test_a_failure_that_the_earlier_jobmanager_had_handled_is_listed_once() -> None:
     """It had canceled the rest, and died before it deployed anything: all is known, and nothing is waited for."""
     known = FailureView(17, LOST, attempt(SOURCE, 0))
-    cluster = recovering(past=replace(past_of(), failures=(known,)))
+    cluster = recovering(history=replace(history_of(), failures=(known,)))
     registers(cluster, "tm-1", 0, [report(SOURCE, 0, E.FAILED, error=LOST), report(SINK, 0, E.CANCELED)])
     registers(cluster, "tm-2", 1, both(1, state=E.CANCELED))
     assert cluster.job_state() is J.RESTARTING
@@ -112,7 +112,7 @@ def test_a_failure_of_an_attempt_that_was_followed_is_none_of_the_job() -> None:
 
 def test_when_adopted_attempts_entered_their_states_is_shown_on() -> None:
     """Also of one that no TaskManager reports, since its slot was freed: it has its own number, and not one that nothing ever had."""
-    cluster = recovering(past=past_of((report(SOURCE, 0), E.RUNNING), (report(SINK, 1), E.FINISHED)))
+    cluster = recovering(history=history_of((report(SOURCE, 0), E.RUNNING), (report(SINK, 1), E.FINISHED)))
     registers(cluster, "tm-1", 0, both(0))
     registers(cluster, "tm-2", 1, [report(SOURCE, 1), report(SINK, 1, E.FINISHED)])
     shown = {a.attempt: a.state_timestamps_ms for v in cluster.job().vertices for a in (s.current for s in v.subtasks)}
@@ -125,14 +125,16 @@ def test_one_that_only_the_checkpoint_knows_as_finished_has_the_number_that_it_h
     gone = report(SOURCE, 1)
     had_finished = OperatorState(operator_id(SOURCE), SOURCE, SOURCE, 2, 128, {}, finished=frozenset({1}))
     content = replace(manifest(8), operators=(had_finished,))
-    cluster = recovering(e.FoundCheckpoint(CheckpointId(8), "/cp/chk-8", content), past=past_of((gone, E.FINISHED)))
+    cluster = recovering(
+        e.FoundCheckpoint(CheckpointId(8), "/cp/chk-8", content), history=history_of((gone, E.FINISHED))
+    )
     registers(cluster, "tm-1", 0, both(0))
     registers(cluster, "tm-2", 1, [report(SINK, 1)])
     assert cluster.attempts(E.FINISHED) == [gone.attempt]
 
 
-def past_of(*attempts: tuple[AttemptReport, E]) -> JobPast:
+def history_of(*attempts: tuple[AttemptReport, E]) -> JobHistory:
     """Those were in these states at 17."""
-    past = running_job().machine.past(JOB)
-    assert past is not None
-    return replace(past, attempts=tuple(PastAttempt(known.attempt, {state: 17}) for known, state in attempts))
+    history = running_job().machine.history(JOB)
+    assert history is not None
+    return replace(history, attempts=tuple(EarlierAttempt(known.attempt, {state: 17}) for known, state in attempts))

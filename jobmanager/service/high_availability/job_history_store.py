@@ -1,6 +1,6 @@
 """Stores the history of running jobs for the next JobManager: failures, restarts, checkpoints, and last metrics of ended subtasks.
 
-    JobChanged ─▶ (a second) ─▶ Dispatcher.past ─▶ a file next to the job store
+    JobChanged ─▶ (a second) ─▶ Dispatcher.history ─▶ a file next to the job store
 
 No decision depends on it, so nothing waits for it, and a kill loses the last second.
 """
@@ -14,7 +14,7 @@ from functools import partial
 
 from tidegate.aio.logs import with_ids
 from tidegate.aio.pool import Pool
-from tidegate.jobmanager.machines.views import JobPast
+from tidegate.jobmanager.machines.views import JobHistory
 from tidegate.jobmanager.service.high_availability.job_store import JobStore
 from tidegate.model.ids import JobId
 
@@ -24,13 +24,13 @@ KEEP_S = 1.0
 _log = logging.getLogger("jobmanager")
 
 
-class Pasts:
+class JobHistoryStore:
     """Writes the histories of jobs. Belongs to the loop's thread. ``store``: ``None`` when jobs end with their JobManager, and nothing is stored."""
 
-    def __init__(self, store: JobStore | None, pool: Pool, past_of: Callable[[JobId], JobPast | None]) -> None:
+    def __init__(self, store: JobStore | None, pool: Pool, history_of: Callable[[JobId], JobHistory | None]) -> None:
         self._store = store
         self._pool = pool
-        self._past_of = past_of
+        self._history_of = history_of
         self._due: dict[JobId, asyncio.TimerHandle] = {}
         self._writing: set[JobId] = set()
 
@@ -44,9 +44,9 @@ class Pasts:
         due = list(self._due)
         self.stop()
         for job_id in due:
-            past = self._past_of(job_id)
-            if self._store is not None and past is not None:
-                await asyncio.wait([self._pool.submit(partial(self._store.keep_past, job_id, past))])
+            history = self._history_of(job_id)
+            if self._store is not None and history is not None:
+                await asyncio.wait([self._pool.submit(partial(self._store.keep_history, job_id, history))])
 
     def stop(self) -> None:
         """Drops changed histories that are not written yet."""
@@ -56,14 +56,14 @@ class Pasts:
 
     def _keep(self, job_id: JobId) -> None:
         del self._due[job_id]
-        past = self._past_of(job_id)
-        if self._store is None or past is None:
+        history = self._history_of(job_id)
+        if self._store is None or history is None:
             return
         if job_id in self._writing:  # a slow disk: write it again later
             self.changed(job_id)
             return
         self._writing.add(job_id)
-        writing = self._pool.submit(partial(self._store.keep_past, job_id, past))
+        writing = self._pool.submit(partial(self._store.keep_history, job_id, history))
         writing.add_done_callback(partial(self._kept, job_id))
 
     def _kept(self, job_id: JobId, writing: asyncio.Future[None]) -> None:
