@@ -19,7 +19,7 @@ from tidegate.jobmanager.machines.views import (
     TaskManagerView,
     VertexView,
 )
-from tidegate.jobmanager.rest.faults import FaultDesk
+from tidegate.jobmanager.rest.faults import FaultService
 from tidegate.jobmanager.rest.history import History
 from tidegate.jobmanager.rest.http.errors import bad_request, not_found, server_side
 from tidegate.jobmanager.rest.http.request import RestRequest
@@ -120,7 +120,7 @@ class Backend:
     shutdown: Callable[[str], None]
     now_ms: Callable[[], int] = field(default=wall_clock_ms)
     history: History | None = None
-    faults: FaultDesk | None = None
+    faults: FaultService | None = None
     """Injects faults; ``None`` when the configuration does not allow them."""
 
     def archived(self, path: str) -> list[JsonObject]:

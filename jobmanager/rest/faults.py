@@ -1,6 +1,6 @@
 """Injected faults: what can be requested, and what happened to a job after each.
 
-asked (REST, page, `tidegate fault`) ─▶ FaultDesk ─▶ a TaskManager, or the storage of this process ─▶ MadeFault
+asked (REST, page, `tidegate fault`) ─▶ FaultService ─▶ a TaskManager, or the storage of this process ─▶ MadeFault
                                                     ╰▶ what the job went through since ─▶ ``followed``
 """
 
@@ -38,7 +38,7 @@ class FaultKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class AskedFault:
+class FaultRequest:
     """A request for a fault; fields that its kind does not need are ignored.
 
     ``vertex``: its id, its name, or a unique part of the name, in any case. ``skew_ms``: by how much a clock is ahead, negative: behind.
@@ -65,11 +65,11 @@ class MadeFault:
     job_ids: tuple[JobId, ...]
 
 
-class FaultDesk(Protocol):
+class FaultService(Protocol):
     def made(self) -> Sequence[MadeFault]:
         """Returns the last injected faults, oldest first."""
 
-    async def make(self, asked: AskedFault) -> MadeFault:
+    async def make(self, asked: FaultRequest) -> MadeFault:
         """Injects a fault. Raises ``TidegateError`` when it cannot."""
 
 

@@ -15,7 +15,7 @@ from tidegate.aio.driver import wall_clock_ms
 from tidegate.aio.rpc import call, open_channel
 from tidegate.aio.transport import Transport
 from tidegate.jobmanager.machines.views import AttemptView, ClusterView, JobView, TaskManagerView, VertexView
-from tidegate.jobmanager.rest.faults import AskedFault, FaultKind, MadeFault
+from tidegate.jobmanager.rest.faults import FaultKind, FaultRequest, MadeFault
 from tidegate.jobmanager.service.storage.faulty_storage import FaultyStorage
 from tidegate.model.checkpoint_travel import subtask_name
 from tidegate.model.errors import Misuse, TidegateError, UnknownJob
@@ -43,7 +43,7 @@ class JobViews(Protocol):
 
 
 class FaultMaker:
-    """Implements ``tidegate.jobmanager.rest.faults.FaultDesk``."""
+    """Implements ``tidegate.jobmanager.rest.faults.FaultService``."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class FaultMaker:
     def made(self) -> Sequence[MadeFault]:
         return tuple(self._made)
 
-    async def make(self, asked: AskedFault) -> MadeFault:
+    async def make(self, asked: FaultRequest) -> MadeFault:
         at_ms = self._now_ms()  # before its consequences
         match asked.kind:
             case FaultKind.KILL_SUBTASK | FaultKind.KILL_EXECUTOR:
@@ -87,7 +87,7 @@ class FaultMaker:
         _log.warning("fault %s", made.text)
         return made
 
-    async def _kill(self, asked: AskedFault) -> tuple[tuple[JobId, ...], str]:
+    async def _kill(self, asked: FaultRequest) -> tuple[tuple[JobId, ...], str]:
         """Kills a subtask, or the Spark executor in which it runs."""
         job, name, attempt = self._subtask(asked)
         task_manager, text = self._task_manager(attempt.task_manager_id or ""), str(attempt.attempt)
@@ -98,7 +98,7 @@ class FaultMaker:
         where = f"on {attempt.host}, of TaskManager {task_manager.task_manager_id}"
         return self._running(task_manager.task_manager_id), f"the executor of {name} was killed {where}"
 
-    async def _spoil_state(self, asked: AskedFault) -> tuple[tuple[JobId, ...], str]:
+    async def _spoil_state(self, asked: FaultRequest) -> tuple[tuple[JobId, ...], str]:
         """Makes storage slow or full for the subtasks of the named TaskManager, or for all subtasks and the JobManager."""
         is_full, fault = asked.kind is FaultKind.FULL_STATE, SubtaskFault(for_ms=asked.for_ms)
         if is_full:
@@ -121,7 +121,7 @@ class FaultMaker:
                     await self._send(each.address, request)
         return self._running(), _of_state(asked, "the JobManager and all subtasks")
 
-    def _subtask(self, asked: AskedFault) -> tuple[JobView, str, AttemptView]:
+    def _subtask(self, asked: FaultRequest) -> tuple[JobView, str, AttemptView]:
         """Returns the job, the name and the current attempt of the subtask. Raises ``UnknownJob`` or ``Misuse``."""
         job = None if asked.job_id is None else self._views.job(asked.job_id)
         if job is None:
@@ -134,7 +134,7 @@ class FaultMaker:
             raise Misuse(f"{name} is {attempt.state.value}: so it has no process")
         return job, name, attempt
 
-    def _place(self, asked: AskedFault) -> TaskManagerView:
+    def _place(self, asked: FaultRequest) -> TaskManagerView:
         """Returns the named TaskManager, that of the named subtask, or the only one."""
         if not asked.task_manager and asked.job_id is not None:
             return self._task_manager(self._subtask(asked)[2].task_manager_id or "")
@@ -159,7 +159,7 @@ class FaultMaker:
         )
 
 
-def _of_task_manager(asked: AskedFault, name: TaskManagerId) -> tuple[pb.InjectFaultRequest, str]:
+def _of_task_manager(asked: FaultRequest, name: TaskManagerId) -> tuple[pb.InjectFaultRequest, str]:
     lag = pb.InjectFaultRequest.Lag(delay_ms=asked.delay_ms, for_ms=asked.for_ms)
     match asked.kind:
         case FaultKind.DELAY_CHANNELS:
@@ -184,13 +184,13 @@ def _of_task_manager(asked: AskedFault, name: TaskManagerId) -> tuple[pb.InjectF
             return pb.InjectFaultRequest(kill_task_manager=True), f"TaskManager {name} was killed"
 
 
-def _of_state(asked: AskedFault, whose: str) -> str:
+def _of_state(asked: FaultRequest, whose: str) -> str:
     if asked.kind is FaultKind.FULL_STATE:
         return f"the checkpoint directory is full for {whose}, for {show_duration_ms(asked.for_ms)}"
     return f"files in the checkpoint directory take {_lag(asked, 'longer')}, for {whose}"
 
 
-def _lag(asked: AskedFault, what: str) -> str:
+def _lag(asked: FaultRequest, what: str) -> str:
     return f"{show_duration_ms(asked.delay_ms)} {what}, for {show_duration_ms(asked.for_ms)}"
 
 

@@ -20,6 +20,7 @@ from tidegate.aio.http_server import serve_http
 from tidegate.aio.https import https_server
 from tidegate.jobmanager.rest.archiver import archived_answers
 from tidegate.jobmanager.rest.backend import Backend, Core
+from tidegate.jobmanager.rest.backend_services import BackendServices
 from tidegate.jobmanager.rest.handlers.checkpoints import CheckpointHandlers
 from tidegate.jobmanager.rest.handlers.cluster import ClusterHandlers
 from tidegate.jobmanager.rest.handlers.faults import FaultHandlers
@@ -44,7 +45,6 @@ from tidegate.jobmanager.rest.openapi import Description
 from tidegate.jobmanager.rest.required_roles import REST_ROLES
 from tidegate.jobmanager.rest.response_cache import ResponseCache, ViewCache
 from tidegate.jobmanager.rest.routes import Kept, Reply, Route, Router, plain_path
-from tidegate.jobmanager.rest.surroundings import Surroundings
 from tidegate.jobmanager.service.high_availability.standby import NO_LEADER
 from tidegate.jobmanager.web.archived import archived_parts
 from tidegate.jobmanager.web.pages import Pages
@@ -63,7 +63,7 @@ _log = logging.getLogger(__name__)
 class RestEndpoint:
     """The REST server of one JobManager."""
 
-    def __init__(self, core: Core, outside: Surroundings, now_ms: Callable[[], int] = wall_clock_ms) -> None:
+    def __init__(self, core: Core, outside: BackendServices, now_ms: Callable[[], int] = wall_clock_ms) -> None:
         option = core.configuration.get
         self._core = core
         self._configuration = core.configuration

@@ -17,8 +17,8 @@ from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services, Shutdown
 from tidegate.aio.transport import Transport
 from tidegate.jobmanager.programs.runs import ProgramRuns
+from tidegate.jobmanager.rest.backend_services import BackendServices
 from tidegate.jobmanager.rest.history import History
-from tidegate.jobmanager.rest.surroundings import Surroundings
 from tidegate.jobmanager.service.core import JobManagerCore
 from tidegate.jobmanager.service.faults import FaultMaker, send_fault
 from tidegate.jobmanager.service.high_availability.job_store import JobStore
@@ -108,7 +108,7 @@ async def make_rest(
         else None
     )
     inspector = Inspector(core.transport)
-    outside = Surroundings(
+    outside = BackendServices(
         around.shutdown.ask, around.disposal.dispose, inspector, programs, history, faults, admission
     )
     endpoint = RestEndpoint(core, outside)

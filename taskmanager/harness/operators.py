@@ -28,7 +28,7 @@ from tidegate.model.values import Json, Record
 from tidegate.model.whole_numbers import whole_number
 from tidegate.records.batch import Batch, RecordsBatch
 from tidegate.records.record_copy import record_copy, reuses_objects
-from tidegate.taskmanager.harness.surroundings import Counts, HandClock, HandTimers, MemoryStore
+from tidegate.taskmanager.harness.environment import Counts, HandClock, HandTimers, MemoryStore
 from tidegate.taskmanager.machines.watermarks import AdvanceWatermark, WatermarkArrived, WatermarkValve
 from tidegate.taskmanager.operators.base import BackgroundCalls, Coordination, Ending, Operator, OperatorContext
 from tidegate.taskmanager.runtime.conversion import BothShapes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidegate.jobmanager.rest.backend import Backend
-from tidegate.jobmanager.rest.faults import NOT_ALLOWED, AskedFault, FaultDesk, FaultKind
+from tidegate.jobmanager.rest.faults import NOT_ALLOWED, FaultKind, FaultRequest, FaultService
 from tidegate.jobmanager.rest.http.errors import RestError, bad_request
 from tidegate.jobmanager.rest.http.request import RestRequest
 from tidegate.jobmanager.rest.responses.faults import fault_item
@@ -27,33 +27,33 @@ class FaultHandlers:
         return [reads("/faults", self._list), writes("POST", "/faults", self._make, 200)]
 
     def _list(self, _: RestRequest) -> JsonObject:
-        desk = self._backend.faults
-        made = [] if desk is None else list(desk.made())
+        service = self._backend.faults
+        made = [] if service is None else list(service.made())
         jobs = {job.job_id: job for job in self._backend.views.jobs()} if made else {}
-        return {"allowed": desk is not None, "faults": [fault_item(fault, made, jobs) for fault in reversed(made)]}
+        return {"allowed": service is not None, "faults": [fault_item(fault, made, jobs) for fault in reversed(made)]}
 
     async def _make(self, request: RestRequest) -> JsonObject:
-        desk = self._desk()
+        service = self._service()
         asked = _asked(request.json_object())
         try:
-            made = await desk.make(asked)
+            made = await service.make(asked)
         except TidegateError as error:
             raise bad_request(f"The fault was not injected: {error.message}") from None
         return fault_item(made, [], {})
 
-    def _desk(self) -> FaultDesk:
+    def _service(self) -> FaultService:
         if self._backend.faults is None:
             raise RestError(403, NOT_ALLOWED)
         return self._backend.faults
 
 
-def _asked(body: JsonObject) -> AskedFault:
+def _asked(body: JsonObject) -> FaultRequest:
     try:
         kind = FaultKind(body.get("kind"))
     except ValueError:
         known = ", ".join(kind.value for kind in FaultKind)
         raise bad_request(f"kind {body.get('kind')!r} is not a kind of fault; known are {known}.") from None
-    return AskedFault(
+    return FaultRequest(
         kind,
         _job_id(body),
         _text(body, "vertex"),

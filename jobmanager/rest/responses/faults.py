@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tidegate.jobmanager.machines.views import JobView
-from tidegate.jobmanager.rest.faults import FaultDesk, MadeFault, followed
+from tidegate.jobmanager.rest.faults import FaultService, MadeFault, followed
 from tidegate.model.ids import JobId
 from tidegate.model.values import JsonObject
 
@@ -24,9 +24,9 @@ def fault_item(fault: MadeFault, made: Sequence[MadeFault], jobs: Mapping[JobId,
     }
 
 
-def fault_entries(desk: FaultDesk | None, job: JobView) -> list[JsonObject]:
+def fault_entries(service: FaultService | None, job: JobView) -> list[JsonObject]:
     """Returns injected faults as entries of the exception history, oldest first."""
-    made = [] if desk is None else [fault for fault in desk.made() if job.job_id in fault.job_ids]
+    made = [] if service is None else [fault for fault in service.made() if job.job_id in fault.job_ids]
     return [
         {
             "exceptionName": EXCEPTION_NAME,

@@ -8,7 +8,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from tests.contract.rest.scene import Scene
 from tidegate.aio.admission import Admission
-from tidegate.jobmanager.rest.surroundings import Surroundings
+from tidegate.jobmanager.rest.backend_services import BackendServices
 from tidegate.jobmanager.service.rest_endpoint import RestEndpoint
 
 Client = TestClient[Any, Any]
@@ -16,7 +16,7 @@ Client = TestClient[Any, Any]
 
 def endpoint_of(scene: Scene) -> RestEndpoint:
     """With users, where the settings of the scene name a file of them."""
-    outside = Surroundings(
+    outside = BackendServices(
         scene.shut_down,
         scene.dispose,
         scene.inspector,

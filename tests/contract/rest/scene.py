@@ -14,7 +14,7 @@ from tidegate.jobmanager.machines.dispatcher import Dispatcher
 from tidegate.jobmanager.machines.events import ClientRequest, Event, WorkersFound
 from tidegate.jobmanager.programs.files import ProgramFiles
 from tidegate.jobmanager.programs.runs import ProgramRuns
-from tidegate.jobmanager.rest.faults import FaultDesk
+from tidegate.jobmanager.rest.faults import FaultService
 from tidegate.jobmanager.service.clients.snapshot_requests import SnapshotRequests
 from tidegate.jobmanager.service.clients.watchers import Watchers
 from tidegate.model.configuration import Configuration
@@ -160,7 +160,7 @@ class Scene:
         self.programs: ProgramRuns | None = ProgramRuns(
             ProgramFiles(_UPLOADED_TO, _UPLOADED_TO, 100_000), Inline(), 30_000, _UPLOADED_TO
         )
-        self.faults: FaultDesk | None = None
+        self.faults: FaultService | None = None
         self.disposed: list[str] = []
         self.shut_down_for: list[str] = []
         self._tell = cluster.tell

@@ -15,7 +15,7 @@ from tests.unit.jobmanager.machines.cluster_kit import (
     until_triggered,
     vertex,
 )
-from tidegate.jobmanager.rest.faults import AskedFault, FaultKind, MadeFault, followed
+from tidegate.jobmanager.rest.faults import FaultKind, FaultRequest, MadeFault, followed
 from tidegate.jobmanager.service.faults import FaultMaker, vertex_named
 from tidegate.jobmanager.service.storage import faulty_storage
 from tidegate.jobmanager.service.storage.faulty_storage import FaultyStorage
@@ -44,7 +44,7 @@ class Asked:
 async def test_the_taskmanager_of_a_subtask_is_asked_to_kill_it() -> None:
     cluster = running_job(task_managers=2)
     asked = Asked(cluster)
-    made = await asked.maker.make(AskedFault(FaultKind.KILL_SUBTASK, JOB, "sin", 1))
+    made = await asked.maker.make(FaultRequest(FaultKind.KILL_SUBTASK, JOB, "sin", 1))
     attempt = cluster.attempt("sink", 1)
     view = cluster.job().vertices[1].subtasks[1].current
     assert view.task_manager_id is not None
@@ -71,7 +71,7 @@ async def test_a_taskmanager_is_named_or_found_by_a_subtask_or_the_only_one(
     kind: FaultKind, request_: pb.InjectFaultRequest
 ) -> None:
     asked = Asked(running_job())
-    alone = AskedFault(kind, delay_ms=20, for_ms=3_000, count=2, skew_ms=-7_000)
+    alone = FaultRequest(kind, delay_ms=20, for_ms=3_000, count=2, skew_ms=-7_000)
     for one in (replace(alone, task_manager="TM-1"), replace(alone, job_id=JOB, vertex="source"), alone):
         made = await asked.maker.make(one)
         assert asked.sent[-1] == ("tm-1:1", request_)
@@ -82,16 +82,16 @@ async def test_a_taskmanager_is_named_or_found_by_a_subtask_or_the_only_one(
 @pytest.mark.parametrize(
     ("asked_for", "error", "words"),
     [
-        (AskedFault(FaultKind.KILL_SUBTASK, JobId("f" * 32), "sink"), UnknownJob, "is not known"),
-        (AskedFault(FaultKind.KILL_SUBTASK, JOB, "nowhere"), Misuse, "no vertex of the job: source; sink"),
-        (AskedFault(FaultKind.KILL_SUBTASK, JOB, "s"), Misuse, "the name of several vertices: source; sink"),
-        (AskedFault(FaultKind.KILL_SUBTASK, JOB, "sink", 2), Misuse, "sink has the subtasks 0 to 1, not 2"),
-        (AskedFault(FaultKind.CUT_CHANNELS), Misuse, "registered: tm-1, tm-2"),
-        (AskedFault(FaultKind.CUT_CHANNELS, task_manager="x"), Misuse, "TaskManager 'x' is not one of"),
+        (FaultRequest(FaultKind.KILL_SUBTASK, JobId("f" * 32), "sink"), UnknownJob, "is not known"),
+        (FaultRequest(FaultKind.KILL_SUBTASK, JOB, "nowhere"), Misuse, "no vertex of the job: source; sink"),
+        (FaultRequest(FaultKind.KILL_SUBTASK, JOB, "s"), Misuse, "the name of several vertices: source; sink"),
+        (FaultRequest(FaultKind.KILL_SUBTASK, JOB, "sink", 2), Misuse, "sink has the subtasks 0 to 1, not 2"),
+        (FaultRequest(FaultKind.CUT_CHANNELS), Misuse, "registered: tm-1, tm-2"),
+        (FaultRequest(FaultKind.CUT_CHANNELS, task_manager="x"), Misuse, "TaskManager 'x' is not one of"),
     ],
 )
 async def test_what_is_not_there_is_refused_with_what_is(
-    asked_for: AskedFault, error: type[Exception], words: str
+    asked_for: FaultRequest, error: type[Exception], words: str
 ) -> None:
     asked = Asked(running_job(task_managers=2))
     with pytest.raises(error, match=words):
@@ -103,7 +103,7 @@ async def test_the_state_of_subtasks_is_spoiled_on_one_taskmanager_or_on_all_tha
     cluster = running_job(task_managers=2)
     cluster.register("tm-idle", 1)
     asked = Asked(cluster)
-    slow = AskedFault(FaultKind.SLOW_STATE, delay_ms=20, for_ms=3_000)
+    slow = FaultRequest(FaultKind.SLOW_STATE, delay_ms=20, for_ms=3_000)
     request = pb.InjectFaultRequest(of_subtasks=SubtaskFault(slow_state_ms=20, for_ms=3_000))
     made = await asked.maker.make(replace(slow, task_manager="tm-2"))
     assert asked.sent == [("tm-2:1", request)]
@@ -115,13 +115,13 @@ async def test_the_state_of_subtasks_is_spoiled_on_one_taskmanager_or_on_all_tha
     await asked.maker.make(slow)
     assert asked.sent == [(f"{name}:1", request) for name in sorted(map(str, used))]
     asked.sent.clear()
-    await asked.maker.make(AskedFault(FaultKind.FULL_STATE, for_ms=3_000))
+    await asked.maker.make(FaultRequest(FaultKind.FULL_STATE, for_ms=3_000))
     assert [sent.of_subtasks.full_state for _, sent in asked.sent] == [True] * len(used)
 
 
 async def test_the_executor_of_a_subtask_is_killed_by_way_of_its_taskmanager() -> None:
     asked = Asked(running_job())
-    made = await asked.maker.make(AskedFault(FaultKind.KILL_EXECUTOR, JOB, "SINK", 1))
+    made = await asked.maker.make(FaultRequest(FaultKind.KILL_EXECUTOR, JOB, "SINK", 1))
     ((address, request),) = asked.sent
     assert (address, request.WhichOneof("fault")) == ("tm-1:1", "kill_executor")
     assert made.text.startswith("on purpose: the executor of sink (2) was killed on ")
@@ -149,13 +149,13 @@ async def test_storage_that_is_full_or_slow_is_so_for_a_while(monkeypatch: pytes
     monkeypatch.setattr(faulty_storage, "time", clock)
     asked = Asked(running_job())
     manifest = CheckpointManifest(JOB, "job", CheckpointId(1), 10, SnapshotType.CHECKPOINT, ())
-    made = await asked.maker.make(AskedFault(FaultKind.FULL_STATE, for_ms=1_000))
+    made = await asked.maker.make(FaultRequest(FaultKind.FULL_STATE, for_ms=1_000))
     assert made.text == "on purpose: the checkpoint directory is full for the JobManager and all subtasks, for 1.0s"
     with pytest.raises(StorageError, match="no space left on device"):
         asked.storage.create_location(None, JOB, CheckpointId(1))
     assert asked.storage.write_manifest("memory:/x", manifest).error is not None
     clock.now_s += 1
-    await asked.maker.make(AskedFault(FaultKind.SLOW_STATE, delay_ms=500, for_ms=600))
+    await asked.maker.make(FaultRequest(FaultKind.SLOW_STATE, delay_ms=500, for_ms=600))
     for after_s in (101.5, 102.0, 102.0):
         assert asked.storage.create_location(None, JOB, CheckpointId(1)).endswith("/chk-1")
         assert clock.now_s == after_s

@@ -17,8 +17,8 @@ from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
 from tidegate.model.program import OperatorOptions, OperatorSpec
 from tidegate.operator_options import make_options
 from tidegate.records.batch import ArrowBatch, Batch, RecordsBatch
-from tidegate.taskmanager.harness import surroundings
-from tidegate.taskmanager.harness.surroundings import HandClock, HandTimers
+from tidegate.taskmanager.harness import environment
+from tidegate.taskmanager.harness.environment import HandClock, HandTimers
 from tidegate.taskmanager.operators.base import BackgroundCalls, Coordination, Operator, OperatorContext, Resources
 from tidegate.taskmanager.runtime.operator_factory import make_operator
 from tidegate.taskmanager.state.base import OperatorRestore
@@ -27,7 +27,7 @@ CONFIGURATION: dict[str, str] = {}
 """Of operators that are started without one; see ``keyed_kit.backends``."""
 
 
-class MemoryStore(surroundings.MemoryStore):
+class MemoryStore(environment.MemoryStore):
     """What was written stays, to be looked at."""
 
     def __init__(self) -> None:

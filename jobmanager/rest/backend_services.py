@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from tidegate.aio.admission import Admission
 from tidegate.jobmanager.programs.runs import ProgramRuns
-from tidegate.jobmanager.rest.faults import FaultDesk
+from tidegate.jobmanager.rest.faults import FaultService
 from tidegate.jobmanager.rest.handlers.processes import TaskManagerInspector
 from tidegate.jobmanager.rest.history import History
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class BackendServices:
     """Services beyond the JobManager's machine that the REST endpoint needs.
 
     ``dispose``: deletes a savepoint; ``shutdown``: ends the process for a reason. ``programs``: ``None`` when uploads are disabled.
@@ -26,5 +26,5 @@ class Surroundings:
     inspector: TaskManagerInspector
     programs: ProgramRuns | None = None
     history: History | None = None
-    faults: FaultDesk | None = None
+    faults: FaultService | None = None
     admission: Admission | None = None
