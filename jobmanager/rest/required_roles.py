@@ -15,7 +15,7 @@ _VIEWED = (
     "/config", "/overview", "/datasets", "/jobmanager/config", "/jobmanager/environment", "/jobmanager/metrics", "/jobmanager/profiler",
     "/taskmanagers", "/workers", "/taskmanagers/metrics", _TASK_MANAGER, f"{_TASK_MANAGER}/metrics", f"{_TASK_MANAGER}/profiler",
     "/openapi.json", "/faults", "/jars", "/jobs", "/jobs/overview", "/jobs/metrics",
-    _JOB, f"{_JOB}/config", f"{_JOB}/plan", f"{_JOB}/exceptions", f"{_JOB}/accumulators", f"{_JOB}/execution-result", f"{_JOB}/status",
+    _JOB, f"{_JOB}/config", f"{_JOB}/plan", f"{_JOB}/exceptions", f"{_JOB}/kept-failures", f"{_JOB}/accumulators", f"{_JOB}/execution-result", f"{_JOB}/status",
     f"{_JOB}/metrics", f"{_JOB}/jobmanager/config", f"{_JOB}/jobmanager/environment", f"{_JOB}/jobmanager/log-url",
     f"{_JOB}/taskmanagers/:taskmanagerid/log-url", f"{_JOB}/resource-requirements",
     f"{_JOB}/rescales/config", f"{_JOB}/rescales/overview", f"{_JOB}/rescales/summary", f"{_JOB}/rescales/history",

@@ -261,7 +261,8 @@ def keep_failure(environment: SubtaskEnvironment, raised: UserError, told: Error
         return environment.open_segments(location).read(handle)
 
     try:
-        kept = f"to run it again here, with the same records: tidegate replay {keeper.keep(told, environment.clock.now_ms(), read_state)}"
+        raised.kept_failure = keeper.keep(told, environment.clock.now_ms(), read_state)
+        kept = f"to run it again here, with the same records: tidegate replay {raised.kept_failure}"
     except TidegateError as error:
         kept = f"it was not kept for `tidegate replay`: {error.message}"
     except OSError as error:

@@ -311,4 +311,4 @@ def _told(error: BaseException, deployment: TaskDeployment) -> ErrorInfo:
     if isinstance(error, TidegateError) and info.details:
         return info
     details = "".join(traceback.format_exception(error))
-    return ErrorInfo(info.code, info.domain, info.message, info.retriable, details, origin)
+    return replace(info, details=details)

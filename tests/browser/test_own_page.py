@@ -17,6 +17,7 @@ from tests.unit.jobmanager.machines.cluster_kit import CHECKPOINTED, Cluster, ru
 from tidegate.jobmanager.machines.events import JobCancelRequested
 from tidegate.jobmanager.service.faults import FaultMaker
 from tidegate.jobmanager.service.storage.faulty_storage import FaultyStorage
+from tidegate.model.errors import ErrorInfo
 from tidegate.model.states import ExecutionState, JobState
 from tidegate.pb.taskmanager_pb2 import InjectFaultRequest
 
@@ -339,6 +340,25 @@ def test_a_fault_is_made_where_it_is_allowed_and_stands_among_the_exceptions(ope
         page.goto(url_of(stage, "exceptions"))
         expect(page.locator(".trace").first).to_contain_text("tidegate.FaultOnPurpose: on purpose: ")
         assert [request.WhichOneof("fault") for request in asked] == ["kill_subtask"]
+
+
+def test_a_kept_failure_is_shown_with_the_command_that_replays_it(stage: Stage, open_page: OpenPage) -> None:
+    kept = ErrorInfo(
+        "user-function", "user", "ValueError: bad", details="ValueError: bad", kept_failure="20261129-a1b2c3"
+    )
+    cluster = stage.scene.cluster
+    stage.do(lambda: cluster.fail(cluster.attempts(ExecutionState.RUNNING)[0], kept))
+    for width, theme in ((1280, "light"), (390, "dark")):
+        page = settled(open_page(url_of(stage, "exceptions"), width, theme))
+        entry = page.locator(".trace").first
+        expect(entry.locator("code")).to_have_text("tidegate replay 20261129-a1b2c3")
+        assert faults(page) == []
+        assert faint_texts(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        entry.get_by_role("button", name="Copy").click()
+        expect(page.locator("#said")).to_contain_text("The command")
+    (shown,) = api(stage, f"jobs/{job_of(stage.scene)}/kept-failures")["failures"]
+    assert shown["command"] == "tidegate replay 20261129-a1b2c3"
 
 
 def test_where_no_fault_is_allowed_there_is_no_button_for_it(stage: Stage, open_page: OpenPage) -> None:

@@ -117,7 +117,9 @@ GRAPHS = st.builds(
     TEXTS,
     TEXT,
 )
-ERRORS = st.builds(ErrorInfo, TEXT, st.sampled_from(["user", "external", "internal"]), TEXT, st.booleans(), TEXT, TEXT)
+ERRORS = st.builds(
+    ErrorInfo, TEXT, st.sampled_from(["user", "external", "internal"]), TEXT, st.booleans(), TEXT, TEXT, TEXT
+)
 
 
 SEEN = {"seen": Told("IntCounter", "7")}

@@ -45,6 +45,8 @@ class TidegateError(Exception):
         self.message = message
         self.details = details
         """More for the log, such as a traceback; empty when there is none."""
+        self.kept_failure = ""
+        """Id of the failure that was kept for `tidegate replay`; empty: none was."""
 
     def _render_traceback_(self) -> list[str]:
         """Returns the lines that IPython prints instead of its own traceback; IPython calls this method of exceptions."""
@@ -247,6 +249,8 @@ class ErrorInfo:
     retriable: bool = True
     details: str = ""
     origin: str = ""
+    kept_failure: str = ""
+    """Id of the failure that was kept for `tidegate replay`; empty: none was."""
 
     def __post_init__(self) -> None:
         """Masks secrets that an exception may repeat of a URI or of an option."""
@@ -263,7 +267,9 @@ class ErrorInfo:
     def of(error: BaseException, origin: str = "") -> ErrorInfo:
         """Converts any exception to a value; one that is not a ``TidegateError`` becomes ``internal``."""
         if isinstance(error, TidegateError):
-            return ErrorInfo(error.code, error.domain, error.message, error.retriable, error.details, origin)
+            return ErrorInfo(
+                error.code, error.domain, error.message, error.retriable, error.details, origin, error.kept_failure
+            )
         return ErrorInfo("internal", "internal", f"{type(error).__name__}: {error}", origin=origin)
 
     def to_exception(self) -> TidegateError:

@@ -33,6 +33,7 @@ class Error(_message.Message):
     RETRIABLE_FIELD_NUMBER: _builtins.int
     DETAILS_FIELD_NUMBER: _builtins.int
     ORIGIN_FIELD_NUMBER: _builtins.int
+    KEPT_FAILURE_FIELD_NUMBER: _builtins.int
     code: _builtins.str
     """stable, see tidegate/model/errors.py"""
     domain: _builtins.str
@@ -45,6 +46,8 @@ class Error(_message.Message):
     """such as a traceback; may be empty"""
     origin: _builtins.str
     """where it happened; may be empty"""
+    kept_failure: _builtins.str
+    """id of the failure that was kept for a replay; empty: none was"""
     def __init__(
         self,
         *,
@@ -54,10 +57,11 @@ class Error(_message.Message):
         retriable: _builtins.bool = ...,
         details: _builtins.str = ...,
         origin: _builtins.str = ...,
+        kept_failure: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "details", b"details", "domain", b"domain", "message", b"message", "origin", b"origin", "retriable", b"retriable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "details", b"details", "domain", b"domain", "kept_failure", b"kept_failure", "message", b"message", "origin", b"origin", "retriable", b"retriable"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

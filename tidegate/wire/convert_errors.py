@@ -50,6 +50,7 @@ def error_to_pb(error: ErrorInfo) -> pb.Error:
         retriable=error.retriable,
         details=error.details,
         origin=error.origin,
+        kept_failure=error.kept_failure,
     )
 
 
@@ -57,7 +58,13 @@ def error_from_pb(message: pb.Error) -> ErrorInfo:
     """Converts a message to an error. An unknown domain becomes ``internal``."""
     domain = message.domain if message.domain in ("user", "external", "internal") else "internal"
     return ErrorInfo(
-        message.code, cast("Domain", domain), message.message, message.retriable, message.details, message.origin
+        message.code,
+        cast("Domain", domain),
+        message.message,
+        message.retriable,
+        message.details,
+        message.origin,
+        message.kept_failure,
     )
 
 

@@ -14,6 +14,7 @@ Follows Flink's ``StopWithSavepointTerminationHandlerImpl.java``; the restart is
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum
 
 from tidegate.jobmanager.machines.checkpoint.commands import CheckpointCommands
@@ -87,7 +88,7 @@ class StopWithSavepoint:
         """Returns a task's failure as it concerns the job, and whether all tasks must restart."""
         if self.is_finishing:
             text = f"{self._unfinished} The failure: {failure.message}"
-            return ErrorInfo("stop-failed", "external", text, False, failure.details, failure.origin), True
+            return replace(failure, code="stop-failed", domain="external", message=text, retriable=False), True
         return failure, self.take_restart() is not None
 
     def on_job_ended(self, state: JobState) -> None:

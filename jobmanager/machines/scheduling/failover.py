@@ -10,7 +10,7 @@ Follows Flink's ``ExecutionFailureHandler.java`` and ``DefaultScheduler.restartT
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
 from tidegate.jobmanager.machines.scheduling.restart import RestartStrategy, RestartSuppressed
@@ -124,8 +124,7 @@ def _given(subtask: SubtaskId | None) -> SubtaskId:
 
 
 def _because(failure: ErrorInfo, why: str) -> ErrorInfo:
-    message = f"{failure.message} ({why})"
-    return ErrorInfo(failure.code, failure.domain, message, False, failure.details, failure.origin)
+    return replace(failure, message=f"{failure.message} ({why})", retriable=False)
 
 
 def affected_by(graph: ExecutionGraph, failed: SubtaskId) -> tuple[SubtaskId, ...]:

@@ -19,7 +19,7 @@ from tidegate.jobmanager.rest.responses.cluster import (
     configuration_entries,
     environment,
 )
-from tidegate.jobmanager.rest.responses.exceptions import exceptions
+from tidegate.jobmanager.rest.responses.exceptions import exceptions, kept_failures
 from tidegate.jobmanager.rest.responses.faults import fault_entries
 from tidegate.jobmanager.rest.responses.tasks import user_accumulators
 from tidegate.jobmanager.rest.routes import Handler, Kept, Route, reads, writes
@@ -51,6 +51,7 @@ class JobHandlers:
             reads("/jobs/:jobid/config", job(lambda j, _: job_answers.job_config(j)), Kept.GRAPH),
             reads("/jobs/:jobid/plan", job(lambda j, _: {"plan": job_answers.plan(j.job_id, j.graph)}), Kept.GRAPH),
             reads("/jobs/:jobid/exceptions", self._exceptions, Kept.GRAPH),
+            reads("/jobs/:jobid/kept-failures", job(lambda j, _: kept_failures(j))),
             reads("/jobs/:jobid/accumulators", self._accumulators, Kept.GRAPH),
             reads("/jobs/:jobid/execution-result", job(lambda j, _: job_answers.execution_result(j))),
             reads("/jobs/:jobid/status", self._status),

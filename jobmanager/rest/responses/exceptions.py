@@ -44,11 +44,30 @@ def exceptions(
 
 
 def failures(job: JobView, maximum: int, faults: Sequence[JsonObject] = ()) -> JsonObject:
-    """Returns the failures for the page: every entry says what failed where, the last one too."""
+    """Returns the failures for the page: every entry says what failed where, the last one too. ``replay``: the command that runs a kept failure again."""
     places = _places(job)
-    failed = [_entry(failure, places, _NONE) for failure in reversed(job.failures)]
+    failed = [_shown(failure, places) for failure in reversed(job.failures)]
     entries = _with(failed, (*_killed(job, places, _NONE), *faults))
     return {"entries": entries[:maximum], "truncated": len(entries) > maximum}
+
+
+def kept_failures(job: JobView) -> JsonObject:
+    """Returns the failures of a job that were kept for `tidegate replay`, newest first, each with the command that replays it. Flink has no such path."""
+    places = _places(job)
+    kept = []
+    for failure in reversed(job.failures):
+        if failure.error.kept_failure:
+            entry = _entry(failure, places, _NONE)
+            kept.append(
+                {
+                    "id": failure.error.kept_failure,
+                    "timestamp": failure.at_ms,
+                    "message": failure.error.message,
+                    "command": _replay(failure),
+                    **{key: entry[key] for key in ("taskName", "taskManagerId") if key in entry},
+                }
+            )
+    return {"failures": kept}
 
 
 def _with(entries: list[JsonObject], beside: Sequence[JsonObject]) -> list[JsonObject]:
@@ -105,6 +124,18 @@ def _entry(failure: FailureView, places: _Places, endpoints: Mapping[TaskManager
             entry["endpoint"] = endpoints.get(attempt.task_manager_id, attempt.host)
             entry["taskManagerId"] = attempt.task_manager_id
     return entry
+
+
+def _shown(failure: FailureView, places: _Places) -> JsonObject:
+    entry = _entry(failure, places, _NONE)
+    if failure.error.kept_failure:
+        entry["replay"] = _replay(failure)
+    return entry
+
+
+def _replay(failure: FailureView) -> str:
+    """Returns the command that runs a kept failure again."""
+    return f"tidegate replay {failure.error.kept_failure}"
 
 
 def _places(job: JobView) -> _Places:

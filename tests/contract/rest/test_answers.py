@@ -157,6 +157,25 @@ async def test_task_managers_that_are_on_their_way_and_the_jobs_that_wait_for_th
     assert waits == {"jid": JOB, "name": "job", **waiting}
 
 
+async def test_failures_that_were_kept_have_the_command_that_replays_them() -> None:
+    cluster = running_job()
+    attempt = cluster.attempts(ExecutionState.RUNNING)[0]
+    async with serving(Scene(cluster)) as client:
+        assert await ask(client, "GET", f"/jobs/{JOB}/kept-failures", 200) == {"failures": []}
+        at_ms = cluster.now_ms
+        cluster.fail(attempt, ErrorInfo("user-function", "user", "ValueError: bad", kept_failure="20261129-a1b2c3"))
+        found = await ask(client, "GET", f"/jobs/{JOB}/kept-failures", 200)
+    (kept,) = found["failures"]
+    assert kept.pop("taskName").endswith(" - execution #0")
+    assert kept.pop("taskManagerId")
+    assert kept.pop("message").startswith("ValueError: bad")
+    assert kept == {
+        "id": "20261129-a1b2c3",
+        "timestamp": at_ms,
+        "command": "tidegate replay 20261129-a1b2c3",
+    }
+
+
 async def test_slots_and_the_tasks_in_them(client: Client) -> None:
     view = await ask(client, "GET", "/taskmanagers/tm-1", 200)
     assert (view["slotsNumber"], view["freeSlots"], view["assignedTasks"]) == (2, 0, 4)

@@ -25,7 +25,7 @@ GOOD = {
 }
 ODD = ["0", "-1", "%20", "..%2f..", "%00", "%ff", "x" * 300, hex_id("nobody"), "９", "null"]
 QUERY = "get=%00,a&agg=MAX&mode=cancel&maxExceptions=1&type=full&subtaskindex=0&subtasks=0-999999999999&jobs=x"
-OURS = ("/openapi.json", "/workers", "/faults")
+OURS = ("/openapi.json", "/workers", "/faults", "/jobs/:jobid/kept-failures")
 """Paths that Flink's API does not have."""
 MEANT = "<Exception on server side:"
 

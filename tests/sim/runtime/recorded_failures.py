@@ -50,6 +50,8 @@ class RecordedFailure:
         self._store = SimStore(lambda: False)
         self.details = ""
         """What the subtask said of its failure."""
+        self.kept = ""
+        """The id of the kept failure, as the subtask reported it."""
         self.poison = self._random.randrange(20, replayed_job.TOTAL)
         if build is None:
             build = partial(replayed_job.build, chance=chance, kind=kind)
@@ -98,6 +100,7 @@ class RecordedFailure:
             for task in execution.subtasks.values():
                 if task.error is not None and task.error.code == "user-function":
                     self.details = task.error.details
+                    self.kept = task.error.kept_failure
                     return True
             if execution.needs_restart:
                 return False
@@ -125,6 +128,7 @@ def fail_and_replay(
         failure = world.run()
         assert failure is not None, f"seed {seed}: {world.details}"
         outcome = replayed(failure, Path(path) / "again")
+        assert world.kept == failure.failure_id
         where = f"seed {seed}: pytest tests/sim/runtime/test_runtime_replay.py --sim-seed {seed}"
         assert outcome.differences == [], where
         assert outcome.reproduced, where
