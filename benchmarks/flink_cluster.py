@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import time
 import urllib.request
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -69,7 +70,9 @@ class FlinkSession:
 class FlinkCluster:
     """Use it as a context manager. ``directory`` holds logs and results, and is removed at the end."""
 
-    def __init__(self, slots: int, options: dict[str, str] | None = None) -> None:
+    def __init__(self, slots: int, options: dict[str, str] | None = None, jars: Sequence[Path] = ()) -> None:
+        """``jars``: further ones of all its processes."""
+        self._jars = tuple(jars)
         self.environment: FlinkEnvironment = flink_environment()
         self.directory = Path(tempfile.mkdtemp(prefix="flink-bench-"))
         with socket.socket() as probe, socket.socket() as other:
@@ -194,6 +197,6 @@ class FlinkCluster:
         if not found.exists():
             found.mkdir()
             home = self.environment.home
-            for jar in (*(home / "lib").glob("*.jar"), *(home / "opt").glob("flink-python*.jar")):
+            for jar in (*(home / "lib").glob("*.jar"), *(home / "opt").glob("flink-python*.jar"), *self._jars):
                 (found / jar.name).symlink_to(jar)
         return found

@@ -87,13 +87,14 @@ def nexmark(rates: dict[str, dict[str, list[float]]], path: Path) -> None:
     """Medians by query, with the range of the runs."""
     figure, axes = plt.subplots(figsize=(1 + 0.8 * len(rates), 4), constrained_layout=True)
     systems = list(dict.fromkeys(name for found in rates.values() for name in found))
+    width = 0.8 / max(1, len(systems))
     for place, system in enumerate(systems):
         found = [np.array(of_query.get(system, [np.nan])) for of_query in rates.values()]
         middles = np.array([np.median(one) for one in found])
         spread = [middles - [one.min() for one in found], np.array([one.max() for one in found]) - middles]
-        at = np.arange(len(rates)) + 0.4 * place
-        axes.bar(at, middles, width=0.4, yerr=np.array(spread), label=system, capsize=2)
-    axes.set_xticks(np.arange(len(rates)) + 0.2 * (len(systems) - 1), list(rates))
+        at = np.arange(len(rates)) + width * place
+        axes.bar(at, middles, width=width, yerr=np.array(spread), label=system, capsize=2)
+    axes.set_xticks(np.arange(len(rates)) + width / 2 * (len(systems) - 1), list(rates))
     axes.set_yscale("log")
     axes.set_ylabel("million events per second")
     axes.set_title("Nexmark")

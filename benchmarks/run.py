@@ -51,7 +51,7 @@ PARTS = {
     "many_keys": "columnar windows of a million keys: rate and memory",
     "flink_sql": "columnar windows beside Flink SQL and Spark Structured Streaming",
     "records": "functions of one record beside PyFlink",
-    "nexmark": "Nexmark beside Flink SQL",
+    "nexmark": "Nexmark beside Flink SQL and Spark Structured Streaming",
     "latency": "latency at half of the maximum load",
     "control_plane": "checkpoints of many subtasks",
     "state": "snapshots of large state",
@@ -127,7 +127,7 @@ def _run(console: Console, name: str, repeats: int, *, flink: bool) -> None:
         case "records":
             records.report(console, RESULTS, repeats=repeats, seconds=3, without_flink=not flink)
         case "nexmark":
-            nexmark.report(console, RESULTS, repeats=repeats, seconds=3, without_flink=not flink)
+            nexmark.report(console, RESULTS, total=2_000_000, limit_s=20, rounds=3, without=() if flink else ("flink",))
         case "latency":
             latency.report(console, RESULTS, seconds=15)
         case "control_plane":

@@ -1,10 +1,12 @@
-"""Nexmark beside Flink SQL: the same events, alternating runs; both results compared with a reference in SQL beforehand.
+"""Nexmark beside Flink SQL and Spark Structured Streaming: the same statements over the same Parquet files, in turns.
 
-    python -m benchmarks.nexmark [--query q5 ...] [--repeats 3] [--seconds 5] [--without-flink]
+    python -m benchmarks.nexmark [--queries q0,q5] [--events 20000000] [--limit 60] [--rounds 3] [--without flink,spark]
 
-Both make the events themselves, as columns that the query reads (`nexmark/events.py`, `rivals/NexmarkEvents.java`), and drop the
-results. Parallelism 2, exactly-once checkpoints every second, clusters up and warm; timed from RUNNING to FINISHED; rates are events a
-second, whatever their kind, so those of bids alone count 50 for 46.
+Parallelism 2, exactly-once checkpoints every second, clusters up and warm (a run of a quarter of the events that does not count); timed from
+RUNNING to FINISHED. Rows go to ``blackhole``, those of q10 to partitions of CSV. A system that would need longer than the limit for all events
+gets a quarter of them. Structured Streaming has the queries that it can express, over micro-batches of 500,000 events, and is timed from its first to
+its last. Rates are events a second, whatever kinds a query reads. That the rows of these statements are right is tested elsewhere
+(``tests/e2e/test_nexmark.py``).
 """
 
 from __future__ import annotations
@@ -12,148 +14,155 @@ from __future__ import annotations
 import json
 import statistics
 import tempfile
-from collections import Counter
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import click
-import pyarrow.dataset as ds
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks import plots
-from benchmarks.cluster import BenchCluster
-from benchmarks.flink_cluster import FlinkCluster, FlinkSession
-from benchmarks.nexmark import events, flink
-from benchmarks.nexmark.queries import QUERIES
-from benchmarks.nexmark.reference import LAST_OF, SQL, expected, rows_of
+from benchmarks.nexmark import events, published
+from benchmarks.nexmark.statements import MINI_BATCH, NOT_IN_FLINK, QUERIES
+from benchmarks.nexmark.systems import PARALLELISM, Flink, Run, Spark, System, Tidegate, pieces_of
+from benchmarks.rivals.spark_nexmark import SQL as SPARK_SQL
 
-PARALLELISM, INTERVAL_MS = 2, 1_000
-CHECKED_EPOCHS = 3_000
-"""15 seconds of event time."""
-FEWER_EPOCHS = {"q0": 100, "q1": 100, "q2": 100, "q4": 300, "q14": 100, "q16": 300, "q17": 300, "q22": 100}
-"""Where a result has many rows: PyFlink collects some thousand a second."""
-WARM_UP_EPOCHS = 20_000
-TIDEGATE, FLINK = "tidegate", "Flink SQL"
+FEWER = 4
+"""One part of so many of all events is what a warm-up has, and what a system has that needs longer than the limit for all of them."""
+PATIENCE = 5
+"""A run that takes so many times the limit is canceled."""
+PIECE = 250_000
+"""Events of a file of micro-batches, which are of two."""
+TIDEGATE, FLINK, SPARK = "tidegate", "Flink SQL", "Spark"
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 
 
 @dataclass
-class Runs:
-    """Of one query: events of a run, and million events a second, by system."""
+class OfSystem:
+    """The runs of a query in a system, each over so many ``events``."""
 
-    events: dict[str, int] = field(default_factory=dict)
-    rates: dict[str, list[float]] = field(default_factory=dict)
+    events: int = 0
+    runs: list[Run] = field(default_factory=list)
+    refused: str = ""
+    """Why there are none."""
 
-    @property
-    def ratio(self) -> float | None:
-        if FLINK not in self.rates:
-            return None
-        return statistics.median(self.rates[TIDEGATE]) / statistics.median(self.rates[FLINK])
-
-
-class Contest:
-    """Both clusters, and what is asked of them."""
-
-    def __init__(self, tidegate: BenchCluster, flink_cluster: FlinkCluster | None, jar: Path | None) -> None:
-        self._tidegate = tidegate
-        self._flink = flink_cluster
-        self._jar = jar
-        self._session: FlinkSession | None = None
-        if flink_cluster is not None:
-            self._session = flink_cluster.session(PARALLELISM, INTERVAL_MS)
-
-    def names(self) -> list[str]:
-        return [TIDEGATE] if self._flink is None else [TIDEGATE, FLINK]
-
-    def check(self, query: str) -> None:
-        """Raises ``RuntimeError`` when somebody's result is not the reference's."""
-        epochs = FEWER_EPOCHS.get(query, CHECKED_EPOCHS)
-        tables = {kind: events.table(kind, epochs) for kind in events.KINDS}
-        wanted = expected(query, tables)
-        output = self._tidegate.directory / f"checked-{query}"
-        self._tidegate.wait(self._submit(query, epochs, str(output)))
-        found = ds.dataset(output, format="parquet", exclude_invalid_files=True).to_table()
-        names, last = wanted.column_names, LAST_OF.get(query, ())
-        if rows_of(found, names, last) != rows_of(wanted, names):
-            raise RuntimeError(f"{query}: tidegate's result is not the reference's")
-        if self._flink is not None:
-            compared = [name for name in names if name not in NOT_COMPARED]
-            here, there = _rounded(rows_of(wanted, compared)), _rounded(self._collect(query, epochs, compared))
-            if here != there:
-                difference = (list((here - there).items())[:3], list((there - here).items())[:3])
-                raise RuntimeError(f"{query}: Flink's result is not the reference's: {difference}")
-
-    def run(self, name: str, query: str, epochs: int) -> float:
+    def rates(self) -> list[float]:
         """Million events a second."""
-        if name == TIDEGATE:
-            times: Any = self._tidegate.wait(self._submit(query, epochs)).state_timestamps_ms
-        else:
-            assert self._flink is not None
-            times = self._flink.wait(self._order(query, epochs, flink.SQL[query])["job"])
-        return float(epochs * events.EPOCH_EVENTS / (times["FINISHED"] - times["RUNNING"]) / 1e3)
+        return [self.events / run.seconds / 1e6 for run in self.runs]
 
-    def _submit(self, query: str, epochs: int, *output: str) -> str:
-        return self._tidegate.run(
-            "benchmarks/nexmark/job.py", query, str(epochs), str(PARALLELISM), str(INTERVAL_MS), *output
-        )
+    def checkpoint_ms(self) -> float | None:
+        """The median of all checkpoints."""
+        times = [ms for run in self.runs for ms in run.checkpoints_ms]
+        return statistics.median(times) if times else None
 
-    def _collect(self, query: str, epochs: int, columns: list[str]) -> list[tuple[Any, ...]]:
-        """What is left of the changelog."""
-        quoted = ", ".join(f"`{name}`" for name in columns)
-        told = self._order(query, epochs, f"SELECT {quoted} FROM ({flink.SQL[query]})", collect=True)["rows"]
-        left: Counter[tuple[Any, ...]] = Counter()
-        for kind, values in told:
-            left[tuple(values)] += 1 if kind in ("INSERT", "UPDATE_AFTER") else -1
-        return list(left.elements())
-
-    def _order(self, query: str, epochs: int, sql: str, *, collect: bool = False) -> dict[str, Any]:
-        assert self._session is not None
-        assert self._jar is not None
-        functions, views = flink.setup(self._jar)
-        kinds = [flink.numbers(kind, epochs, PARALLELISM) for kind in events.KINDS]
-        return self._session.order(
-            settings=flink.SETTINGS, functions=functions, numbers=kinds, statements=views, query=sql, collect=collect
-        )
+    def state_mb(self) -> float:
+        return max((run.state_bytes for run in self.runs), default=0) / 1e6
 
 
-NOT_COMPARED = {"dateTime", "window_start", "window_end", "start", "end", "last", "bidTimeType", "avg_price"}
-"""Instants, of which Flink's have another type here; its average of integers is an integer."""
+Found = dict[str, dict[str, OfSystem]]
+"""By query and system."""
 
 
-def _rounded(rows: list[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
-    return Counter(tuple(round(float(v), 3) if isinstance(v, (int, float)) else v for v in row) for row in rows)
+def ratio(of_query: Mapping[str, OfSystem], to: str = FLINK) -> float | None:
+    """How many times the other system's rate is tidegate's."""
+    if not all(system in of_query and of_query[system].runs for system in (TIDEGATE, to)):
+        return None
+    return statistics.median(of_query[TIDEGATE].rates()) / statistics.median(of_query[to].rates())
 
 
-def measure(contest: Contest, query: str, repeats: int, seconds: float) -> Runs:
-    runs = Runs()
-    if query in SQL:
-        contest.check(query)
-    epochs = {}
-    for name in contest.names():
-        rate = contest.run(name, query, WARM_UP_EPOCHS)
-        rate = contest.run(name, query, max(WARM_UP_EPOCHS, _even(rate * 1e6 * seconds / 2 / events.EPOCH_EVENTS)))
-        epochs[name] = max(WARM_UP_EPOCHS, _even(rate * 1e6 * seconds / events.EPOCH_EVENTS))
-        runs.events[name] = epochs[name] * events.EPOCH_EVENTS
-    for _ in range(repeats):
-        for name in contest.names():
-            runs.rates.setdefault(name, []).append(contest.run(name, query, epochs[name]))
-    return runs
+def measure(
+    systems: Mapping[str, System], query: str, events_of: EventFiles, limit_s: float, rounds: int
+) -> dict[str, OfSystem]:
+    """Runs a query in turns. What a system refuses is told, and not raised."""
+    found: dict[str, OfSystem] = {}
+    for name, system in systems.items():
+        found[name] = one = OfSystem()
+        if name == FLINK and query in NOT_IN_FLINK:
+            one.refused = NOT_IN_FLINK[query]
+        if name == SPARK and query not in SPARK_SQL:
+            one.refused = "it cannot be expressed"
+        if one.refused:
+            continue
+        try:
+            warm = system.run(query, events_of.share(FEWER), f"{query}-warm", PATIENCE * limit_s)
+        except RuntimeError as error:
+            one.refused = str(error)
+            continue
+        one.events = events_of.total if warm.seconds * FEWER <= limit_s else events_of.total // FEWER
+    for number in range(rounds):
+        for name, system in systems.items():
+            one = found[name]
+            if not one.refused:
+                files = events_of.share(events_of.total // one.events)
+                try:
+                    one.runs.append(system.run(query, files, f"{query}-{number}", PATIENCE * limit_s))
+                except RuntimeError as error:
+                    one.refused = str(error)
+    return found
 
 
-def _even(epochs: float) -> int:
-    return int(epochs) // 1000 * 1000
+class EventFiles:
+    """Parquet files of all events, and of a part of them; each is made once."""
+
+    def __init__(self, directory: Path, total: int) -> None:
+        self._directory, self.total = directory, total
+
+    def share(self, share: int) -> Path:
+        """The first events, one part of ``share``."""
+        size = self.total // share
+        found = self._directory / f"events-{size}"
+        if not found.exists():
+            events.write(found, size, PARALLELISM)
+            events.write_pieces(pieces_of(found), size, PIECE)
+        return found
 
 
-def table_of(found: dict[str, Runs]) -> Table:
-    table = Table("query", "system", "median M events/s", "min", "max", "million events", "tidegate is")
-    for query, runs in found.items():
-        for name, rates in runs.rates.items():
-            figures = (f"{f(rates):.2f}" for f in (statistics.median, min, max))
-            ratio = f"{runs.ratio:.1f} x" if name == FLINK and runs.ratio is not None else ""
-            table.add_row(query, name, *figures, f"{runs.events[name] / 1e6:.0f}", ratio)
+def table_of(found: Found) -> Table:
+    table = Table(
+        "query", "system", "M events/s", "min", "max", "M events", "tidegate is", "checkpoint, ms", "state, MB"
+    )
+    for query, systems in found.items():
+        for name, one in systems.items():
+            if not one.runs:
+                table.add_row(query, name, "-", "", "", "", one.refused.splitlines()[0][:60])
+                continue
+            figures = (f"{f(one.rates()):.3f}" for f in (statistics.median, min, max))
+            times = ratio(systems, name) if name != TIDEGATE else None
+            compared = "" if times is None else f"{times:.2f} x"
+            checkpoint = one.checkpoint_ms()
+            table.add_row(
+                query,
+                name,
+                *figures,
+                f"{one.events / 1e6:.2f}",
+                compared,
+                "" if checkpoint is None else f"{checkpoint:.0f}",
+                f"{one.state_mb():.1f}",
+            )
     return table
+
+
+def published_table(found: Found) -> Table:
+    """Beside what others have published, thousand events a second for each core."""
+    table = Table(
+        "query", "tidegate, here", "Feldera*", "Flink beside it*", "RisingWave*", title="* from other machines"
+    )
+    for query, systems in found.items():
+        here = systems[TIDEGATE]
+        rate = f"{statistics.median(here.rates()) * 1e3 / PARALLELISM:.0f}" if here.runs else ""
+        others = (of.get(query, "") for of in (published.FELDERA, published.FLINK, published.RISINGWAVE))
+        table.add_row(query, rate, *map(str, others))
+    return table
+
+
+def summary(found: Found) -> str:
+    ratios = [times for systems in found.values() if (times := ratio(systems)) is not None]
+    if not ratios:
+        return "nothing to compare with"
+    faster = sum(times >= 1 for times in ratios)
+    return f"of {len(ratios)} queries {faster} are not slower than in Flink; median ratio {statistics.median(ratios):.2f}, least {min(ratios):.2f}"
 
 
 def report(
@@ -161,43 +170,71 @@ def report(
     results: Path,
     *,
     queries: tuple[str, ...] = (),
-    repeats: int,
-    seconds: float,
-    without_flink: bool = False,
+    total: int,
+    limit_s: float,
+    rounds: int,
+    without: Collection[str] = (),
+    directory: Path | None = None,
 ) -> None:
-    """Measures, prints a table and draws it."""
-    found: dict[str, Runs] = {}
-    with tempfile.TemporaryDirectory() as directory, BenchCluster(PARALLELISM) as tidegate:
-        flink_cluster = None if without_flink else FlinkCluster(PARALLELISM).__enter__()
-        try:
-            jar = None
-            if flink_cluster is not None:
-                jar = flink.build_jar(flink_cluster.environment.home, Path(directory))
-                told = {**flink_cluster.options, **flink.SETTINGS, "pipeline.object-reuse": "true"}
-                console.print(
-                    f"Nexmark, 10,000 events a second of event time. Flink: {told}; tidegate: defaults; both: parallelism 2, a checkpoint every second"
-                )
-            contest = Contest(tidegate, flink_cluster, jar)
-            for query in queries or tuple(QUERIES):
-                found[query] = measure(contest, query, repeats, seconds)
-                console.print(table_of({query: found[query]}))
-        finally:
-            if flink_cluster is not None:
-                flink_cluster.__exit__(None, None, None)
-    console.print(table_of(found))
+    """Measures, prints a table and draws it. ``directory``: where files of events are kept for the next time."""
+    found: Found = {}
     results.mkdir(exist_ok=True)
-    (results / "nexmark.json").write_text(json.dumps({query: asdict(runs) for query, runs in found.items()}, indent=1))
-    plots.nexmark({query: runs.rates for query, runs in found.items()}, results / "nexmark.png")
+    with ExitStack() as stack:
+        place = directory or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-bench-")))
+        files = EventFiles(place, total)
+        systems: dict[str, System] = {TIDEGATE: stack.enter_context(Tidegate(MINI_BATCH))}
+        if "flink" not in without:
+            systems[FLINK] = stack.enter_context(Flink(MINI_BATCH))
+        if "spark" not in without:
+            systems[SPARK] = stack.enter_context(Spark())
+        console.print(
+            f"{total:,} events, parallelism {PARALLELISM}, a checkpoint every second; both planners: {MINI_BATCH}"
+        )
+        for query in queries or tuple(QUERIES):
+            found[query] = measure(systems, query, files, limit_s, rounds)
+            console.print(table_of({query: found[query]}))
+            told = {name: {query: asdict(one) for query, one in systems.items()} for name, systems in found.items()}
+            (results / "nexmark.json").write_text(json.dumps(told, indent=1))
+    console.print(table_of(found))
+    console.print(published_table(found))
+    console.print(summary(found))
+    drawn = {query: {name: one.rates() for name, one in of.items() if one.runs} for query, of in found.items()}
+    plots.nexmark(drawn, results / "nexmark.png")
     console.print(f"drawn in {results / 'nexmark.png'}")
 
 
+def chosen(queries: str) -> tuple[str, ...]:
+    """Raises ``BadParameter`` for a query that is not there."""
+    names = tuple(queries.split(",")) if queries else ()
+    strange = sorted(set(names) - set(QUERIES))
+    if strange:
+        raise click.BadParameter(
+            f"there is no {', '.join(strange)}; there are {', '.join(QUERIES)}", param_hint="--queries"
+        )
+    return names
+
+
 @click.command(help=__doc__)
-@click.option("--query", "queries", type=click.Choice(list(QUERIES)), multiple=True, help="Default: all.")
-@click.option("--repeats", default=3, show_default=True)
-@click.option("--seconds", default=5.0, show_default=True, help="Of each run, about.")
-@click.option("--without-flink", is_flag=True)
-def main(queries: tuple[str, ...], repeats: int, seconds: float, without_flink: bool) -> None:
-    report(Console(), RESULTS, queries=queries, repeats=repeats, seconds=seconds, without_flink=without_flink)
+@click.option("--queries", default="", help="By comma. Default: all.")
+@click.option("--events", "total", default=20_000_000, show_default=True)
+@click.option("--limit", "limit_s", default=60.0, show_default=True, help="Seconds of a run, about, at most.")
+@click.option("--rounds", default=3, show_default=True)
+@click.option("--without", default="", help="flink, spark, or both by comma.")
+@click.option(
+    "--files", "directory", type=click.Path(path_type=Path), help="Where files of events are kept. Default: nowhere."
+)
+def main(queries: str, total: int, limit_s: float, rounds: int, without: str, directory: Path | None) -> None:
+    names = chosen(queries)
+    report(
+        Console(width=120),
+        RESULTS,
+        queries=names,
+        total=total,
+        limit_s=limit_s,
+        rounds=rounds,
+        without=without.split(","),
+        directory=directory,
+    )
 
 
 if __name__ == "__main__":

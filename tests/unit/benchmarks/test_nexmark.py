@@ -1,99 +1,112 @@
-"""Each Nexmark query gives what SQL gives over the same events; events are the same however they are cut."""
+"""Nexmark's events are the same however they are cut, and the table says what was measured."""
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
+import click
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset as ds
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.nexmark import events
-from benchmarks.nexmark.job import house_of
-from benchmarks.nexmark.queries import QUERIES, House
-from benchmarks.nexmark.reference import LAST_OF, SQL, expected, rows_of
-from tests.unit.docs.test_guides import InThisProcess
-from tests.unit.taskmanager.runtime import in_process
-from tidegate.connectors.file_sink import FileSink
-from tidegate.datastream import StreamExecutionEnvironment
-from tidegate.datastream._graph.executor import installed
+from benchmarks.nexmark import events, published
+from benchmarks.nexmark.__main__ import FLINK, TIDEGATE, EventFiles, OfSystem, chosen, measure, ratio, summary
+from benchmarks.nexmark.statements import QUERIES
+from benchmarks.nexmark.systems import Run
+from tests.e2e.jobs.nexmark import KINDS
 
-EPOCHS, RATE = 100, 100.0
-"""5,000 events in 50 seconds."""
+COUNT = 5_000
 
 
 @pytest.fixture(scope="module")
-def tables() -> dict[str, pa.Table]:
-    return {kind: events.table(kind, EPOCHS, RATE) for kind in events.KINDS}
-
-
-@pytest.fixture(autouse=True)
-def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whole queries take longer than single operators, and a busy machine more so."""
-    monkeypatch.setattr(in_process, "TIMEOUT_S", 100.0)
-
-
-def house(env: StreamExecutionEnvironment) -> House:
-    return house_of(env, EPOCHS, RATE, parallelism=2)
-
-
-def result_of(name: str, directory: Path) -> pa.Table:
-    env = StreamExecutionEnvironment()
-    env.set_parallelism(2)
-    QUERIES[name](house(env)).sink_to(FileSink.for_parquet(str(directory / "out")))
-    here = InThisProcess(directory)
-    with installed(here):  # type: ignore[arg-type]
-        env.execute(name)
-    found: pa.Table = ds.dataset(str(directory / "out"), exclude_invalid_files=True).to_table()
-    return found
-
-
-@pytest.mark.parametrize("name", sorted(SQL))
-def test_a_query_gives_what_sql_gives(name: str, tables: dict[str, pa.Table], tmp_path: Path) -> None:
-    wanted = expected(name, tables)
-    found = result_of(name, tmp_path)
-    assert wanted.num_rows > 0
-    columns = wanted.column_names
-    assert rows_of(found, columns, LAST_OF.get(name, ())) == rows_of(wanted, columns)
-
-
-def test_windows_of_processing_time_count_nothing_twice(tables: dict[str, pa.Table], tmp_path: Path) -> None:
-    totals: Counter[int] = Counter()
-    for row in result_of("q12", tmp_path).to_pylist():  # none at all if no window ended meanwhile
-        totals[row["bidder"]] += row["bids"]
-    assert totals <= Counter(tables["bids"]["bidder"].to_pylist())
+def table() -> pa.Table:
+    return events.table(np.arange(COUNT))
 
 
 @given(first=st.integers(0, 10_000), rows=st.integers(1, 300))
 @settings(max_examples=25, deadline=None)
-@pytest.mark.parametrize("kind", sorted(events.KINDS))
-def test_events_are_the_same_however_they_are_cut(kind: str, first: int, rows: int) -> None:
-    whole = events.generate(kind, np.arange(max(0, first - 50), first + rows + 50))
-    assert events.generate(kind, np.arange(first, first + rows)).equals(whole.slice(min(first, 50), rows))
+def test_events_are_the_same_however_they_are_cut(first: int, rows: int) -> None:
+    whole = events.table(np.arange(max(0, first - 50), first + rows + 50))
+    cut = events.table(np.arange(first, first + rows))
+    assert cut.to_pylist() == whole.slice(min(first, 50), rows).to_pylist()
 
 
-@given(sources=st.integers(1, 4), each=st.integers(1, 3 * events.STRIPE))
-@settings(max_examples=25, deadline=None)
-def test_every_event_is_of_one_source_and_in_order_there(sources: int, each: int) -> None:
-    total = each * sources
-    found = np.concatenate(
-        [events.dealt(first, min(50_000, total - first), total, sources) for first in range(0, total, 50_000)]
-    )
-    assert np.array_equal(np.sort(found), np.arange(total))
-    assert all((np.diff(found[at : at + each]) > 0).all() for at in range(0, total, each))
+def test_files_share_the_events_epoch_by_epoch_as_one_split_each(tmp_path: Path, table: pa.Table) -> None:
+    events.write(tmp_path / "events", COUNT, 2)
+    files = [pq.ParquetFile(tmp_path / "events" / f"{number}.parquet") for number in range(2)]
+    assert [file.num_row_groups for file in files] == [1, 1]
+    read = [file.read() for file in files]
+    assert [rows["dateTime"].to_pylist() for rows in read] == [sorted(rows["dateTime"].to_pylist()) for rows in read]
+    assert read[1].slice(0, 50).to_pylist() == table.slice(50, 50).to_pylist()
+    united = pa.concat_tables(read).sort_by([("dateTime", "ascending")])
+    assert united["b_price"].null_count == table["b_price"].null_count
+    assert pc.sum(united["b_price"]) == pc.sum(table["b_price"])
 
 
-def test_the_mix_is_nexmarks(tables: dict[str, pa.Table]) -> None:
-    assert {kind: table.num_rows for kind, table in tables.items()} == {
-        "persons": EPOCHS,
-        "auctions": 3 * EPOCHS,
-        "bids": 46 * EPOCHS,
-    }
-    per_auction = tables["bids"].group_by("auction").aggregate([("price", "count")])["price_count"].to_pylist()
-    assert max(per_auction) > 50 * sum(per_auction) / len(per_auction) / 10, "some are hot"
-    sellers, people = set(tables["auctions"]["seller"].to_pylist()), set(tables["persons"]["id"].to_pylist())
-    assert sellers <= people
+def test_the_mix_is_nexmarks(table: pa.Table) -> None:
+    assert [table["event_type"].to_pylist().count(kind) for kind in range(3)] == [100, 300, 4_600]
+    bids = table.filter(pc.equal(table["event_type"], 2))
+    assert bids["b_url"].null_count == bids["b_auction"].null_count == 0
+    assert bids["p_id"].null_count == bids.num_rows
+    per_auction = [count["counts"] for count in pc.value_counts(bids["b_auction"]).to_pylist()]
+    assert max(per_auction) > 5 * sum(per_auction) / len(per_auction), "some are hot"
+    assert set(pc.drop_null(table["a_seller"]).to_pylist()) <= set(pc.drop_null(table["p_id"]).to_pylist())
+    with_id = pc.sum(pc.match_substring(bids["b_url"], "channel_id=")).as_py()
+    assert 0.3 < with_id / bids.num_rows < 0.6
+
+
+def test_files_have_the_columns_of_each_kind(table: pa.Table) -> None:
+    wanted = {f"{kind[0]}_{name}" for kind, fields in KINDS.items() for name in fields if name != "dateTime"}
+    assert set(table.column_names) == wanted | {"event_type", "dateTime"}
+
+
+class Slow:
+    """A system whose runs take a time for each event, and that refuses some queries."""
+
+    def __init__(self, seconds: float, refused: str = "") -> None:
+        self._seconds, self._refused = seconds, refused
+        self.read: list[str] = []
+
+    def run(self, query: str, events: Path, name: str, limit_s: float) -> Run:
+        if query == self._refused:
+            raise RuntimeError("no operator for it")
+        self.read.append(events.name)
+        return Run(self._seconds * int(events.name.removeprefix("events-")), [10.0, 30.0], 5_000_000)
+
+
+def test_systems_take_turns_and_a_slow_one_gets_fewer_events(tmp_path: Path) -> None:
+    for size in (50_000, 200_000):
+        (tmp_path / f"events-{size}").mkdir()
+    fast, slow = Slow(1e-5), Slow(2e-4)
+    found = measure({TIDEGATE: slow, FLINK: fast}, "q4", EventFiles(tmp_path, 200_000), 10.0, 3)
+    assert fast.read == ["events-50000"] + 3 * ["events-200000"]
+    assert slow.read == 4 * ["events-50000"]
+    assert ratio(found) == pytest.approx(0.05)
+    assert found[TIDEGATE].checkpoint_ms() == 20
+    assert found[TIDEGATE].state_mb() == 5
+    assert "of 1 queries 0 are not slower" in summary({"q4": found})
+
+
+def test_what_a_system_refuses_is_told(tmp_path: Path) -> None:
+    (tmp_path / "events-50000").mkdir()
+    (tmp_path / "events-200000").mkdir()
+    files = EventFiles(tmp_path, 200_000)
+    found = measure({TIDEGATE: Slow(1e-5), FLINK: Slow(1e-5, refused="q9")}, "q9", files, 10.0, 1)
+    assert found[FLINK] == OfSystem(events=0, runs=[], refused="no operator for it")
+    assert ratio(found) is None
+    lookups = measure({TIDEGATE: Slow(1e-5), FLINK: Slow(1e-5)}, "q13", files, 10.0, 1)
+    assert "cannot look up" in lookups[FLINK].refused
+
+
+def test_queries_are_chosen_by_name() -> None:
+    assert chosen("q3,q0") == ("q3", "q0")
+    with pytest.raises(click.BadParameter, match="there is no q6"):
+        chosen("q3,q6")
+
+
+def test_published_figures_are_of_queries_that_are_there() -> None:
+    assert {*published.FELDERA, *published.FLINK, *published.RISINGWAVE} <= set(QUERIES)
