@@ -1,5 +1,5 @@
 """The checkpoint directory of a running job is removed, or a part of it: what else holds its state is gone on from, and where nothing does the failure
-says what to choose. Flink 2.3 in the same scenarios: docs/guide/checkpointing.md.
+says what to choose. Flink 2.3 in the same scenarios: docs/adr/0015.
 
 Each job has the default of ``execution.checkpointing.tolerable-failed-checkpoints``, 0.
 """
