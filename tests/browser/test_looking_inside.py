@@ -85,6 +85,8 @@ def test_the_state_of_a_checkpoint_is_browsed_by_operator_row_and_key(
         expect(rows.locator("tbody td").nth(1)).to_have_text("3")
         page.get_by_role("button", name="Look into session of remember").click()
         expect(rows.locator("tbody tr").first).to_contain_text("real_checkpoint.Session, ")
+        page.get_by_role("button", name="Look into _timers.event of remember").click()
+        expect(rows.locator("tbody tr").first).to_contain_text("1970-01-01T02:46:40.00")
         page.get_by_role("searchbox", name="Key").fill("three")
         page.get_by_role("button", name="Find").click()
         expect(page.locator(".note.warn")).to_contain_text("no key can be 'three'")

@@ -3,6 +3,8 @@
     {"path": ...}                                          ─▶ {"operators": [{"id", "title", "name", "parallelism", "states": [...]}]}
     {"path", "operator", "state", "key", "first": ...}     ─▶ {"kind", "columns", "rows": [[text, ...]], "from", "has_more", "total"}
 
+Bounds of windows, and when timers fire, are times in UTC.
+
 What cannot be shown is {"error": ...}. Laws: nothing that is pickled runs (``pickles``); an answer has ``ROWS`` rows with texts of
 ``CELL_CHARACTERS``, and the process that reads has ``MEMORY_BYTES``, whatever the size of the state. Who starts it limits its time.
 """
@@ -21,7 +23,7 @@ import pyarrow as pa
 from tidegate.model.errors import Misuse, TidegateError
 from tidegate.model.values import JsonObject
 from tidegate.state_reader.checkpoint import Checkpoint, Operator, State, open_checkpoint
-from tidegate.state_reader.rows import of_key, readable_rows, to_text
+from tidegate.state_reader.rows import of_key, readable_rows, shown_times, to_text
 
 ROWS = 50
 """The most rows of an answer. Chosen, not measured."""
@@ -98,7 +100,7 @@ def _rows(checkpoint: Checkpoint, found: State, request: BrowseRequest) -> JsonO
     if request.key and not found.is_keyed:
         raise Misuse(f"state '{found.name}' is not keyed, so there is no key to look for")
     taken = _taken(checkpoint, found, request)
-    rows = [row for table in taken for row in readable_rows(table)]
+    rows = [shown_times(found.name, row) for table in taken for row in readable_rows(table)]
     shown = rows[:ROWS]
     columns = list(dict.fromkeys(name for row in shown for name in row))
     return {

@@ -52,6 +52,23 @@ def test_a_key_is_looked_up_and_nothing_pickled_runs(location: str) -> None:
     assert session.startswith("<tests.unit.tidegate.state_reader.real_checkpoint.Session, ")
 
 
+def test_when_timers_fire_and_windows_end_are_times(location: str) -> None:
+    timers = answer(BrowseRequest(location, "remember", "_timers.event", key="3"))
+    at = timers["columns"].index("timestamp")
+    assert [row[at] for row in timers["rows"]] == ["1970-01-01T02:46:40.003Z"]
+    operators = answer(BrowseRequest(location))["operators"]
+    ((operator, state),) = [
+        (operator["id"], each["name"])
+        for operator in operators
+        if operator["name"] == "sum"
+        for each in operator["states"]
+        if each["is_keyed"]
+    ]
+    windows = answer(BrowseRequest(location, operator, state))
+    end = windows["columns"].index("window_end")
+    assert {row[end] for row in windows["rows"]} == {"1970-01-12T13:46:40.000Z"}
+
+
 def test_operator_state_is_shown_and_has_no_keys(location: str) -> None:
     operators = answer(BrowseRequest(location))["operators"]
     ((operator, state),) = [
