@@ -19,7 +19,7 @@ from tidegate.connectors.files.formats import FileFormat
 from tidegate.records.batch import ArrowBatch
 
 _READ_AHEAD_BLOCKS = 4
-"""Chosen, not measured: as many batches as `tidegate.source.fetch-queue` keeps by default."""
+"""How many blocks are read ahead. Chosen, not measured."""
 _FIRST_RECORDS_AT_A_TIME = 8
 """How many first records are read concurrently. Chosen, not measured: requests that an object store answers side by side."""
 _FIRST_RECORDS_TOLD = 64

@@ -33,7 +33,7 @@ from tidegate.records.batch import ArrowBatch
 MAX_PENDING = 100
 """How many checkpoints' offsets are remembered until they are confirmed; chosen, not measured."""
 _READ_AHEAD = 4
-"""How many batches are read ahead: the default of `tidegate.source.fetch-queue`."""
+"""How many batches are read ahead. Chosen, not measured."""
 SETTLE_LIMIT_S = 5.0
 """How many seconds `close` waits for the fetching thread. Chosen, not measured."""
 
