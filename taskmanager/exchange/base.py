@@ -78,6 +78,9 @@ class ResultPartition(Protocol):
     def used_share(self) -> float:
         """Returns how full the fullest subpartition is, of the bytes that it may hold: 0 to 1."""
 
+    def slice_bytes(self) -> int | None:
+        """Returns about how many bytes to emit at once while a consumer is slow, or not known to be fast; ``None``: any number."""
+
     @property
     def sent_frames(self) -> int:
         """The number of frames of records that were queued so far, counted once for each consumer."""

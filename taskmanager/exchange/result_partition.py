@@ -43,9 +43,8 @@ class PipelinedResultPartition:
         self.supports_unaligned = output.supports_unaligned
         self._dealer: Dealer = make_dealer(output, spec, producer_index)
         self._subpartitions = tuple(subpartitions)
-        targets = (
-            [self._subpartitions] if output.partitioner is Partitioner.BROADCAST else [(s,) for s in subpartitions]
-        )
+        self._broadcasts = output.partitioner is Partitioner.BROADCAST
+        targets = [self._subpartitions] if self._broadcasts else [(s,) for s in subpartitions]
         self._lanes = [_Lane(target, settings) for target in targets]
         self._ended = False
 
@@ -120,6 +119,12 @@ class PipelinedResultPartition:
     def used_share(self) -> float:
         return max((s.used_share for s in self._subpartitions), default=0.0)
 
+    def slice_bytes(self) -> int | None:
+        if all(s.short_bytes is None for s in self._subpartitions):
+            return None
+        limits = [s.limit_bytes for s in self._subpartitions]
+        return min(limits) if self._broadcasts else sum(limits)
+
     @property
     def sent_frames(self) -> int:
         return sum(lane.sent_frames for lane in self._lanes)
@@ -155,7 +160,9 @@ class _Lane:
         self._pieces.append(piece)
         self._rows += piece.num_rows
         self.gathered_bytes += piece.nbytes
-        if self._rows >= self._settings.frame_rows or self.gathered_bytes >= self._settings.frame_bytes:
+        if self._rows >= self._settings.frame_rows or self.gathered_bytes >= min(
+            self._settings.frame_bytes, self._cut_bytes()
+        ):
             self.flush()
 
     def flush(self) -> None:
@@ -169,7 +176,7 @@ class _Lane:
         if not self._pieces:
             return []
         batch = self._pieces[0] if len(self._pieces) == 1 else pa.concat_batches(self._pieces)
-        pieces = min(-(-self.gathered_bytes // self._settings.cut_bytes), batch.num_rows)
+        pieces = min(-(-self.gathered_bytes // self._cut_bytes()), batch.num_rows)
         self.drop()
         each = -(-batch.num_rows // max(pieces, 1))
         frames: list[OutgoingFrame] = []
@@ -177,6 +184,10 @@ class _Lane:
             frames += self._framed(batch.slice(start, each) if each < batch.num_rows else batch)
             self.sent_frames += len(self._targets)
         return frames
+
+    def _cut_bytes(self) -> int:
+        limits = [short for target in self._targets if (short := target.short_bytes) is not None]
+        return min(self._settings.cut_bytes, *limits) if limits else self._settings.cut_bytes
 
     def drop(self) -> None:
         self._pieces, self._rows, self.gathered_bytes = [], 0, 0

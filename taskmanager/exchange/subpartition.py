@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from tidegate.taskmanager.exchange.settings import Clock
-from tidegate.taskmanager.machines.credit import BufferDebloater, SenderCredit, WindowBounds
+from tidegate.taskmanager.machines.credit import BufferDebloater, SenderCredit, WindowBounds, short_window
 from tidegate.wire.frames import FrameFlags, FrameType, OutgoingFrame
 
 
@@ -26,6 +26,7 @@ class Subpartition:
         self.credit = SenderCredit()
         self.taken_by = ""
         """The consumer's attempt id as text, set by the I/O thread; empty before."""
+        self._bounds = bounds
         self._debloater = BufferDebloater(bounds)
         self._clock = clock
         self._wakeup = wakeup
@@ -116,10 +117,20 @@ class Subpartition:
         return self._pump
 
     def is_available(self) -> bool:
-        return self._queued_bytes < self._limit_bytes and not self._gone
+        return self._queued_bytes < self.limit_bytes and not self._gone
 
     def is_drained(self) -> bool:
         return self._done or (self._gone and self._end_queued)
+
+    @property
+    def limit_bytes(self) -> int:
+        """The bytes that may be queued: little for a consumer that grants little."""
+        return self._limit_bytes if self.short_bytes is None else min(self.short_bytes, self._limit_bytes)
+
+    @property
+    def short_bytes(self) -> int | None:
+        """The window of a consumer that is slow, or whose speed is not known; ``None``: it is fast."""
+        return short_window(self._bounds, self.credit)
 
     @property
     def queued_bytes(self) -> int:
@@ -132,7 +143,7 @@ class Subpartition:
     @property
     def used_share(self) -> float:
         """The part of its bound that is queued: 0 to 1."""
-        return min(1.0, self._queued_bytes / max(1, self._limit_bytes))
+        return min(1.0, self._queued_bytes / max(1, self.limit_bytes))
 
     # --- I/O thread ---
 
@@ -146,7 +157,7 @@ class Subpartition:
         taken: list[tuple[OutgoingFrame, int]] = []
         total, now_ms, released = 0, self._clock(), False
         with self._lock:
-            was_full = self._queued_bytes >= self._limit_bytes
+            was_full = self._queued_bytes >= self.limit_bytes
             while self._queue and total < limit_bytes and self._may_leave(self._queue[0]):
                 frame = self._queue.popleft()
                 self._priorities = max(0, self._priorities - 1)
@@ -162,7 +173,7 @@ class Subpartition:
                 self._busy_since_ms = now_ms
                 self._limit_bytes = self._debloater.window(now_ms, 1)
             self._idle = not taken and not self._queue
-            has_room = was_full and self._queued_bytes < self._limit_bytes
+            has_room = was_full and self._queued_bytes < self.limit_bytes
         if has_room or released:
             self._wakeup()
         return taken

@@ -8,6 +8,9 @@ is in flight, so that it does not wait forever. Grants are cumulative and never 
 in milliseconds of the consumer's measured processing time (``BufferDebloater``). A producer without credit sends BACKLOG after its data; the consumer answers
 when it has consumed that data, which tells the producer that nothing is in flight.
 
+A consumer is slow when ``min_bytes`` are more than ``slow_work_ms`` of its work, as with a function of a millisecond for each record. Its window is smaller
+then, so that a barrier does not wait for seconds behind what is in flight, and so is the one of a consumer whose speed is not known yet.
+
 Events cost no credit (Flink: ``RemoteInputChannel.java``, ``CreditBasedSequenceNumberingViewReader.java`` count buffers).
 """
 
@@ -18,6 +21,8 @@ from dataclasses import dataclass
 
 from tidegate.model.errors import CorruptFrame
 
+_LEAST_BYTES = 256
+"""The smallest window in bytes: ``taskmanager.memory.min-segment-size`` of Flink, below which its buffers are never debloated."""
 _MEMORY_MS = 200.0
 """Milliseconds for which an observed rate counts. Chosen, not measured."""
 
@@ -38,6 +43,10 @@ class WindowBounds:
     """Number of periods over which the speed is averaged."""
     threshold: float = 0.25
     """Share of the window in use by which a new one must differ, otherwise the old one stays."""
+    slow_work_ms: float = 100.0
+    """Most milliseconds of a slow consumer's work for which ``min_bytes`` holds. Chosen, not measured: consumers so slow gain nothing by a larger window."""
+    first_bytes: int = 4 * 1024
+    """Window while the consumer's speed is not known. Chosen, not measured: a fast consumer is known after the first of it."""
 
     def __post_init__(self) -> None:
         assert 0 < self.min_bytes <= self.max_bytes, self
@@ -70,14 +79,16 @@ class WorkRate:
 def decide_window(bounds: WindowBounds, rate: WorkRate, channels: int) -> int:
     """Returns the window, in bytes, of each of ``channels`` channels that share one consumer.
 
-    Before the rate is measured it is a 32nd of ``max_bytes``: enough for the first batches of a fast consumer, and little for a slow one, which keeps what it
-    was granted.
+    Before the rate is measured it is ``first_bytes``: enough for the first batches of a fast consumer, and little for a slow one, which keeps what it was
+    granted.
     """
     if math.isinf(bounds.max_work_ms):
         return bounds.max_bytes
     per_ms = rate.bytes_per_ms
-    worth = bounds.max_bytes / 32 if per_ms is None else per_ms * bounds.max_work_ms / max(channels, 1)
-    return round(min(max(worth, bounds.min_bytes), bounds.max_bytes))
+    if per_ms is None:
+        return min(bounds.first_bytes, bounds.max_bytes)
+    least = min(bounds.min_bytes, max(_LEAST_BYTES, per_ms * bounds.slow_work_ms / max(channels, 1)))
+    return round(min(max(per_ms * bounds.max_work_ms / max(channels, 1), least), bounds.max_bytes))
 
 
 class BufferDebloater:
@@ -109,7 +120,7 @@ class BufferDebloater:
 
     def check_invariants(self) -> None:
         """Raises ``AssertionError`` when the window is outside its bounds."""
-        least, most = self._bounds.min_bytes, self._bounds.max_bytes
+        least, most = min(_LEAST_BYTES, self._bounds.min_bytes), self._bounds.max_bytes
         assert least <= self._window <= most, f"a window of {self._window} bytes, and {least} to {most} are allowed"
 
 
@@ -165,6 +176,21 @@ class SenderCredit:
         assert 0 <= self.consumed <= self.sent, f"{self.consumed} bytes are consumed, and {self.sent} were sent"
         assert self._open or not (self.sent or self.granted), f"{self.sent} bytes were sent before the first grant"
         assert self._open or not self._asked, "credit is asked for before the first grant"
+
+
+def short_window(bounds: WindowBounds, credit: SenderCredit) -> int | None:
+    """Returns the window of a consumer that is slow, or whose speed is not known: the producer makes no more for it at once. ``None``: the consumer is fast, or
+    only bytes count.
+
+    The window is that of the last grant. A consumer counts data as consumed when it begins with it, so the producer cannot measure the speed itself before much
+    was sent.
+    """
+    if math.isinf(bounds.max_work_ms):
+        return None
+    if not credit.granted:
+        return bounds.first_bytes
+    window = credit.granted - credit.consumed
+    return None if window >= bounds.min_bytes else max(window, _LEAST_BYTES)
 
 
 class ReceiverCredit:

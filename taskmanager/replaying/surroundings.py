@@ -161,6 +161,9 @@ class PrintedPartition:
     def queued_frames(self) -> int:
         return 0
 
+    def slice_bytes(self) -> int | None:
+        return None
+
     def used_share(self) -> float:
         return 0.0
 

@@ -39,7 +39,7 @@ from tidegate.taskmanager.runtime.inputs.source_input import SourceInput, Source
 from tidegate.taskmanager.runtime.mailbox import Mailbox
 from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
 from tidegate.taskmanager.runtime.measuring.task_figures import input_figures, mailbox_figures, output_figures
-from tidegate.taskmanager.runtime.outputs import KeyedPartition
+from tidegate.taskmanager.runtime.outputs import KeyedPartition, PartitionsLimit
 from tidegate.taskmanager.runtime.ports import CallMail, ControlPort, TaskEventArrived
 from tidegate.taskmanager.runtime.queryable.kv_states import KvStateRegistry
 from tidegate.taskmanager.runtime.services import SubtaskServices
@@ -194,7 +194,7 @@ class SubtaskBuilder:
             services,
             subtask=self.subtask,
             chain=assembled.chain,
-            work=self._make_input(services, assembled, snapshots, gate),
+            work=self._make_input(services, assembled, snapshots, gate, PartitionsLimit(outputs, self.counters)),
             partitions=outputs,
             snapshots=snapshots,
             flush=FlushTimer(
@@ -216,9 +216,10 @@ class SubtaskBuilder:
         assembled: AssembledChain,
         snapshots: SnapshotDriver,
         gate: InputGate | None,
+        limit: PartitionsLimit,
     ) -> SubtaskInput:
         chain = assembled.chain
-        sizer = self._make_sizer(chain)
+        sizer = self._make_sizer(chain, limit)
         if gate is None:
             source = chain.source
             if source is None:
@@ -254,17 +255,18 @@ class SubtaskBuilder:
             services,
             channels=work,
             source=source,
-            sizer=self._make_sizer(chain),
+            sizer=self._make_sizer(chain, limit),
             emitted=lambda: assembled.head_output.records_emitted,
         )
 
-    def _make_sizer(self, chain: OperatorChain) -> SliceSizer:
+    def _make_sizer(self, chain: OperatorChain, limit: PartitionsLimit) -> SliceSizer:
         return SliceSizer(
             columnar=chain.is_columnar,
             step_ms=self.settings.slice_ms,
             first_records=1,
             most_records=chain.slice_records,
             meter=self.environment.open_meter(),
+            outputs=limit,
         )
 
     def _make_handler(self, gate: InputGate) -> BarrierHandler:

@@ -121,6 +121,21 @@ class NetworkTarget:
         self._partition.broadcast(event)
 
 
+@dataclass(frozen=True, slots=True)
+class PartitionsLimit:
+    """Implements ``tidegate.taskmanager.runtime.slicing.OutputLimit`` for all result partitions of a subtask."""
+
+    partitions: Sequence[KeyedPartition]
+    counters: TaskCounters
+
+    def slice_bytes(self) -> int | None:
+        limits = [limit for partition in self.partitions if (limit := partition.slice_bytes()) is not None]
+        return min(limits, default=None)
+
+    def emitted_bytes(self) -> int:
+        return self.counters.bytes_out
+
+
 class ChainOutput:
     """Implements ``tidegate.taskmanager.operators.base.Output`` for one operator."""
 

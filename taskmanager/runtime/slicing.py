@@ -5,6 +5,9 @@ cost, up at once and down slowly; the size of a slice at most doubles from one s
 seconds for each and a barrier would wait for the whole slice. A slice also has a fixed cost (some 0.3 ms: hashing, conversion), so the time of the step itself
 counts (``step_meter``), not its duration on a busy machine. Chains that work on columns take whole batches: the cost of a batch there hardly depends on its
 rows.
+
+For a slow consumer of the chain's output slices are smaller, of either kind of chain: as many records as give what may wait for it (``OutputLimit``), since a
+barrier follows all that was emitted before.
 """
 
 from __future__ import annotations
@@ -38,9 +41,17 @@ class SliceMeter(Protocol):
         """Returns what the step that began with ``start`` and took ``elapsed_ms`` has cost itself."""
 
 
+class OutputLimit(Protocol):
+    def slice_bytes(self) -> int | None:
+        """Returns about how many bytes to emit in one step; ``None``: any number."""
+
+    def emitted_bytes(self) -> int:
+        """Returns how many bytes were emitted so far."""
+
+
 class SliceSizer:
-    """Estimates the size of slices. ``columnar``: never slice. ``step_ms``: longest step that is aimed at (``tidegate.mailbox.slice``). ``most_records``: never
-    more, whatever they cost.
+    """Estimates the size of slices. ``columnar``: not sliced for the chain's own sake. ``step_ms``: longest step that is aimed at (``tidegate.mailbox.slice``).
+    ``most_records``: never more, whatever they cost. ``outputs``: what bounds a slice by what it emits.
     """
 
     def __init__(
@@ -51,8 +62,13 @@ class SliceSizer:
         first_records: int = FIRST_RECORDS,
         most_records: int | None = None,
         meter: SliceMeter | None = None,
+        outputs: OutputLimit | None = None,
     ) -> None:
         self._columnar = columnar
+        self._outputs = outputs
+        self._emitted_bytes = 0
+        self._bytes_each: float | None = None
+        """Bytes emitted for each record of the last step that was observed; ``None``: none was."""
         self._meter = meter
         self._target_ms = _SAFETY * step_ms
         self._most = MAX_RECORDS if most_records is None else min(MAX_RECORDS, most_records)
@@ -68,14 +84,15 @@ class SliceSizer:
 
     def size(self) -> int:
         """Begins a step; returns the most records for it, at least one."""
-        if self._columnar:
-            return WHOLE
-        if self._meter is not None:
+        if self._meter is not None and not self._columnar:
             self._meter.start()
-        return self._records
+        most = WHOLE if self._columnar else self._records
+        return most if self._outputs is None else min(most, self._fitting(self._outputs))
 
     def observe(self, records: int, elapsed_ms: float) -> None:
         """Adjusts the estimate by the number of records and the duration of the last step."""
+        if self._outputs is not None and records > 0:
+            self._bytes_each = (self._outputs.emitted_bytes() - self._emitted_bytes) / records
         if self._columnar or records <= 0:
             return
         if self._meter is not None:
@@ -86,3 +103,12 @@ class SliceSizer:
         self._cost_ms = cost_ms if cost_ms >= self._cost_ms else self._cost_ms + _FALL * (cost_ms - self._cost_ms)
         fitting = int(self._target_ms / self._cost_ms) if self._cost_ms > 0 else MAX_RECORDS
         self._records = max(1, min(fitting, 2 * self._records, self._most))
+
+    def _fitting(self, outputs: OutputLimit) -> int:
+        self._emitted_bytes = outputs.emitted_bytes()
+        limit = outputs.slice_bytes()
+        if limit is None:
+            return WHOLE
+        if self._bytes_each is None:
+            return FIRST_RECORDS
+        return WHOLE if self._bytes_each == 0 else max(1, int(limit / self._bytes_each))

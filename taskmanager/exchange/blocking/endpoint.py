@@ -115,6 +115,10 @@ class StoredSubpartition(Subpartition):
         if parts:
             self._exchange.store(self._partition, StoredBlock.encode(*self._origin, parts))
 
+    @property
+    def short_bytes(self) -> int | None:
+        return None  # nothing is consumed before all is stored
+
     def is_available(self) -> bool:
         return True
 

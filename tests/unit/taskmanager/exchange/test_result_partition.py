@@ -79,6 +79,29 @@ def test_large_batches_are_cut() -> None:
     assert [name for name, _ in bench.taken()] == ["SCHEMA", *["BATCH"] * 5]
 
 
+def test_frames_for_a_slow_consumer_are_smaller_and_so_are_slices() -> None:
+    """It says by its credit how much it takes."""
+    bench = Bench(settings=ExchangeSettings(frame_bytes=100_000))
+    first, credit = WindowBounds().first_bytes, bench.subpartitions[0].credit
+    bench.subpartitions[0].attach("consumer", lambda: None)
+    assert bench.partition.slice_bytes() == first, "it has granted nothing yet"
+
+    credit.on_credit(500, 0)
+    assert bench.partition.slice_bytes() == 500
+    bench.partition.emit(rows(*range(30)))
+    assert bench.taken() == []
+    assert bench.partition.is_available()
+    bench.partition.emit(rows(*range(270)))  # more than is gathered
+    assert not bench.partition.is_available()
+    assert [name for name, _ in bench.taken()] == ["SCHEMA", "BATCH"], "the second of five waits for credit"
+    credit.on_credit(PLENTY, 500)
+    assert bench.partition.slice_bytes() is None
+    bench.partition.emit(rows(*range(400)))
+    assert [name for name, _ in bench.taken()] == ["BATCH"] * 4
+    bench.partition.flush()
+    assert [name for name, _ in bench.taken()] == ["BATCH"], "one frame for a fast one"
+
+
 def test_a_broadcast_is_framed_once_for_all() -> None:
     bench = Bench(Partitioner.BROADCAST, consumers=3)
     bench.open()
@@ -124,6 +147,7 @@ def test_the_bound_follows_how_fast_the_consumer_is() -> None:
         bench.partition.emit(rows(*range(10)))
         bench.now_ms += 10.0
         bench.taken()
+        bench.subpartitions[0].credit.on_credit(PLENTY, 1)
     slow = 0
     while bench.partition.is_available():
         bench.partition.emit(rows(*range(10)))

@@ -15,6 +15,7 @@ from tidegate.taskmanager.machines.credit import (
     WindowBounds,
     WorkRate,
     decide_window,
+    short_window,
 )
 
 
@@ -106,15 +107,21 @@ def test_receiver_tells_a_sender_that_oversteps() -> None:
 
 
 def test_window_follows_the_measured_work() -> None:
-    bounds, rate = WindowBounds(1000, 1_000_000, 25.0), WorkRate()
-    assert decide_window(bounds, rate, 4) == 31_250
+    bounds, rate = WindowBounds(1000, 1_000_000, 25.0, first_bytes=5_000), WorkRate()
+    assert decide_window(bounds, rate, 4) == 5_000
     for _ in range(100):
         rate.on_worked(20_000, 10.0)
     assert decide_window(bounds, rate, 1) == 50_000
     assert decide_window(bounds, rate, 4) == 12_500
     for _ in range(100):
+        rate.on_worked(1_000, 50.0)
+    assert decide_window(bounds, rate, 1) == 1000, "what is less than 100 ms of work"
+    for _ in range(100):
+        rate.on_worked(250, 50.0)
+    assert decide_window(bounds, rate, 1) == 500, "a slow consumer has 100 ms of work"
+    for _ in range(100):
         rate.on_worked(1, 50.0)
-    assert decide_window(bounds, rate, 1) == 1000
+    assert decide_window(bounds, rate, 1) == 256
     for _ in range(200):
         rate.on_worked(10**6, 1.0)
     assert decide_window(bounds, rate, 1) == 1_000_000
@@ -145,6 +152,20 @@ def test_a_window_holds_for_a_period() -> None:
     assert debloater.window(20.0, 1) == pytest.approx(5_000, rel=0.01)
 
 
+def test_little_is_made_for_a_consumer_that_grants_little() -> None:
+    bounds, credit = WindowBounds(1_000, 1_000_000, 25.0, first_bytes=500), SenderCredit()
+    assert short_window(bounds, credit) == 500, "nothing was granted yet"
+    credit.on_credit(400, 0)
+    assert short_window(bounds, credit) == 400
+    credit.on_sent(400)
+    credit.on_credit(1_400, 400)
+    assert short_window(bounds, credit) is None
+    credit.on_sent(1_000)
+    credit.on_credit(1_410, 1_400)
+    assert short_window(bounds, credit) == 256
+    assert short_window(WindowBounds(1_000, 1_000_000, math.inf), credit) is None, "only bytes count"
+
+
 def test_a_window_that_is_about_right_is_kept() -> None:
     debloater = measured(1_000)
     debloater.on_worked(1_200_000, 1_000.0)
@@ -155,7 +176,7 @@ def test_a_window_that_is_about_right_is_kept() -> None:
 
 def test_before_the_speed_is_known_and_when_a_channel_ends_a_window_is_decided_at_once() -> None:
     debloater = BufferDebloater(DEBLOATING)
-    assert debloater.window(0.0, 2) == 31_250
+    assert debloater.window(0.0, 2) == DEBLOATING.first_bytes
     debloater.on_worked(1_000, 1.0)
     assert debloater.window(1.0, 2) == 12_500
     assert debloater.window(2.0, 1) == 25_000

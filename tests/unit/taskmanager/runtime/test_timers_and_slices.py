@@ -120,6 +120,38 @@ def test_the_short_rest_of_a_batch_tells_nothing_of_the_cost_of_a_record() -> No
     assert sizer.size() == 1
 
 
+class _Outputs:
+    """Ten bytes leave for each record."""
+
+    def __init__(self) -> None:
+        self.limit: int | None = None
+        self.emitted = 0
+
+    def slice_bytes(self) -> int | None:
+        return self.limit
+
+    def emitted_bytes(self) -> int:
+        return self.emitted
+
+
+@pytest.mark.parametrize("columnar", [True, False])
+def test_slices_follow_what_may_wait_for_a_slow_consumer(columnar: bool) -> None:
+    outputs = _Outputs()
+    sizer = SliceSizer(columnar=columnar, first_records=200, outputs=outputs)
+    whole = sizer.size()
+    outputs.limit = 1_000
+    assert sizer.size() == FIRST_RECORDS, "not known what a record gives"
+    outputs.emitted += 10 * FIRST_RECORDS
+    sizer.observe(FIRST_RECORDS, 0.001)
+    assert sizer.size() == 100
+    outputs.limit = 1
+    assert sizer.size() == 1
+    sizer.observe(1, 0.001)
+    assert sizer.size() >= whole, "windows emit later"
+    outputs.limit = None
+    assert sizer.size() >= whole
+
+
 class _Meter:
     """Whatever passed, a record costs a microsecond."""
 
