@@ -67,49 +67,49 @@ class Step:
 
 
 class Observer(Protocol):
-    """Looks at a replay, record by record."""
+    """Observes a replay, record by record."""
 
     def wants(self, number: int) -> bool:
-        """Whether it looks at this record: those go in alone, the others as they came."""
+        """Returns whether it observes this record. Observed records are processed one at a time, the others in their recorded batches."""
 
     def process(self, step: Step, call: Callable[[], None]) -> None:
-        """Has to make the call."""
+        """Processes the record by ``call()``, which must be called once."""
 
 
 @dataclass(slots=True)
 class ReplayOutcome:
-    """What came of a replay."""
+    """The result of a replay."""
 
     reproduced: bool = False
-    """It ended with the exception of the original, in the same call."""
+    """Whether it ended with the exception of the original, in the same call."""
     raised: BaseException | None = None
     error: ErrorInfo | None = None
     """``None``: it did not fail."""
     at: str = ""
-    """The call in which it ended, in words."""
+    """Describes the call in which it failed, for people."""
     record: int | None = None
     """Number of the record at which it failed; ``None``: not at a record, or not at one alone."""
     value: Record = None
     records: int = 0
     outputs: Outputs = field(default_factory=lambda: Outputs(LAST_OUTPUTS))
     differences: list[str] = field(default_factory=list)
-    """Between the recording and the replay."""
+    """Descriptions of the differences between the recording and the replay."""
     chance: list[str] = field(default_factory=list)
-    """Calls of user code to the clock of the system and to chance."""
+    """Descriptions of calls of user code to the system clock and to random generators."""
 
     @property
     def shown_value(self) -> str:
-        """Returns the beginning of the record at which it failed; empty where it was at none."""
+        """Returns the beginning of the record at which it failed; empty if it failed at none."""
         return "" if self.record is None else show_record(self.value)
 
     @property
     def shown_outputs(self) -> list[str]:
-        """Returns the last few records that it emitted, each with the operator or sink."""
+        """Returns the last few emitted records as texts, each with the name of its operator or sink."""
         return [f"{place}: {show_record(record)}" for place, record in self.outputs.last]
 
     @property
     def user_error(self) -> BaseException | None:
-        """The exception as user code raised it."""
+        """Returns the exception as user code raised it."""
         raised = self.raised
         while isinstance(raised, TidegateError) and raised.__cause__ is not None:
             raised = raised.__cause__
@@ -117,7 +117,7 @@ class ReplayOutcome:
 
 
 def refusal(program: VertexProgram) -> str:
-    """Why a program cannot be replayed; empty: it can."""
+    """Returns the reason why a program cannot be replayed; empty: it can."""
     for spec in program.operators:
         if spec.kind in _REFUSED:
             return f"operator '{spec.name}' cannot be replayed: {_REFUSED[spec.kind]}"
@@ -127,9 +127,11 @@ def refusal(program: VertexProgram) -> str:
 
 
 class FailureReplay:
-    """One run of a failure. ``program``: the one that was kept, or a changed one with the same operators; ``observer`` looks at each record that it
-    wants; ``directory`` is for temporary files. ``exact``: whether what it does is compared with the recording, as not for a changed program. ``examine`` is
-    called when it has failed, while everything is still open."""
+    """Replays a kept failure once. ``program``: the kept one, or a changed one with the same operators. ``directory``: for temporary files.
+
+    ``observer``: gets each record that it wants. ``exact``: compares the replay with the recording; ``False`` for a changed program. ``examine``: is called
+    after the failure, while all operators are still open.
+    """
 
     def __init__(
         self,
@@ -158,7 +160,7 @@ class FailureReplay:
         self.outcome = ReplayOutcome()
         self._source: RecordedSource | None = None
         self._operators: list[Operator] = []
-        """Those that are run, as they were."""
+        """The operators of the chain that are not replaced in a replay."""
         self._assembled: AssembledChain | None = None
 
     @property
@@ -167,8 +169,10 @@ class FailureReplay:
         return self._assembled
 
     def run(self) -> ReplayOutcome:
-        """From the checkpoint to the failure, or to the end of the recording. Raises ``CorruptData`` for a damaged recording, and what goes wrong
-        before the first call."""
+        """Runs from the checkpoint to the failure, or to the end of the recording, and returns the result.
+
+        Raises ``CorruptData`` for a damaged recording, and the errors of restoring and opening the operators.
+        """
         adopt_user_events(self._program.events)
         calls = self._calls()
         start = next(calls)
@@ -188,7 +192,7 @@ class FailureReplay:
         return self.outcome
 
     def _calls(self) -> Iterator[SegmentStart | RecordedCall]:
-        """The first start, and all calls."""
+        """Yields the start of the first segment, then the calls of all segments in order. Raises ``InvalidJob`` when nothing was recorded."""
         for place, name in enumerate(self._failure.segments):
             start, calls = read_segment(self._failure.folder / "segments" / Path(name).name)
             if place == 0:
@@ -208,7 +212,7 @@ class FailureReplay:
             self._differs("the replay came to the end of the recording and did not fail")
 
     def _replay(self, call: RecordedCall, *, is_last: bool) -> bool:
-        """Whether it goes on."""
+        """Makes a recorded call and compares it with the recording. Returns whether the replay continues, which it does not after an exception."""
         outcome = self.outcome
         self._clock.begin(call.readings)
         try:
@@ -332,7 +336,7 @@ class FailureReplay:
         self._observer.process(Step(number, self._value(call, part), part, index, self._program, self.assembled), make)
 
     def _works_on_records(self) -> bool:
-        """Whether no function gets whole batches, which would be others if records went in one by one."""
+        """Returns whether all operators process single records, so that a batch can be split without changing what functions get."""
         return all(operator.works_on_records() for operator in self._operators)
 
     def _value(self, call: RecordedCall, part: ArrowBatch) -> Record:
@@ -345,7 +349,7 @@ class FailureReplay:
         return next(spec for spec in self._program.inputs if spec.edge_id == edge_id)
 
     def _catch_up(self, start: SegmentStart) -> None:
-        """Event time, and the ends of inputs, stand where they stood: neither is in a checkpoint."""
+        """Restores the watermark, idleness and ended inputs of the recording's start, which no checkpoint contains."""
         chain = self.assembled.chain
         if start.watermark_ms != NO_WATERMARK:
             if self._source is None:

@@ -54,19 +54,17 @@ def failures(job: JobView, maximum: int, faults: Sequence[JsonObject] = ()) -> J
 def kept_failures(job: JobView) -> JsonObject:
     """Returns the failures of a job that were kept for `tidegate replay`, newest first, each with the command that replays it. Flink has no such path."""
     places = _places(job)
-    kept = []
+    kept: list[JsonObject] = []
     for failure in reversed(job.failures):
         if failure.error.kept_failure:
             entry = _entry(failure, places, _NONE)
-            kept.append(
-                {
-                    "id": failure.error.kept_failure,
-                    "timestamp": failure.at_ms,
-                    "message": failure.error.message,
-                    "command": _replay(failure),
-                    **{key: entry[key] for key in ("taskName", "taskManagerId") if key in entry},
-                }
-            )
+            item: JsonObject = {
+                "id": failure.error.kept_failure,
+                "timestamp": failure.at_ms,
+                "message": failure.error.message,
+                "command": _replay(failure),
+            }
+            kept.append(item | {key: entry[key] for key in ("taskName", "taskManagerId") if key in entry})
     return {"failures": kept}
 
 
