@@ -74,8 +74,11 @@ class KeyedStateBackend(KeyedBackend):
         self._increments: dict[str, Increments] = {}
         self._was_frozen = False
         self._unclaimed: dict[str, list[Rows]] = {}
+        self._restored_ms = 0
+        """The time of the restore: that of state which was written without a time to live."""
 
     def restore(self, restored: RestoredOperator, source: SegmentSource) -> None:
+        self._restored_ms = self.now_ms()
         mine = in_reading_order(s for s in restored.keyed if s.key_groups.intersect(self.owned).size)
         with ReadAhead(source, [segment.handle for segment in mine]) as files:
             for segment in mine:
@@ -106,7 +109,7 @@ class KeyedStateBackend(KeyedBackend):
         table = make()
         parts = self._unclaimed.pop(state_name, [])
         for groups, data in parts:
-            _load(table, wanted, groups, data, self.now_ms())
+            _load(table, wanted, groups, data, self._restored_ms)
         self._tables[state_name] = (wanted, table)
         self._increments[state_name] = increments = Increments()
         if self._restored_checkpoint_id is not None and not self._was_frozen:

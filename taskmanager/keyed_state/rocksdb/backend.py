@@ -68,9 +68,12 @@ class RocksKeyedBackend(KeyedBackend):
         self._increments: dict[str, Increments] = {}
         self._unclaimed: dict[str, UnclaimedState] = {}
         self._loading: list[RocksCells] = []
+        self._restored_ms = 0
+        """The time of the restore: that of state which was written without a time to live."""
 
     def restore(self, restored: RestoredOperator, source: SegmentSource) -> None:
         """Takes restored segments. Files are opened when their state is requested, and read when its entries are."""
+        self._restored_ms = self.now_ms()
         timers = tuple(segment for segment in restored.keyed if self._is_on_heap(segment.state_name))
         self._heap.restore(RestoredOperator(keyed=timers), source)
         for segment in restored.keyed:
@@ -203,7 +206,7 @@ class RocksKeyedBackend(KeyedBackend):
         self._increments[state_name] = increments = Increments()
         restored = self._unclaimed.pop(state_name, None)
         if restored is not None:
-            is_same = self._leave(restored, cells) or restored.claim(wanted, cells, self.now_ms())
+            is_same = self._leave(restored, cells) or restored.claim(wanted, cells, self._restored_ms)
             chain = restored_chain(restored.segments, self.owned) if is_same else None
             if chain is not None and self._restored_checkpoint_id is not None and self._changes.is_fresh:
                 increments.restored(self._restored_checkpoint_id, chain)
@@ -213,7 +216,7 @@ class RocksKeyedBackend(KeyedBackend):
     def _leave(self, restored: UnclaimedState, cells: RocksCells) -> bool:
         """Leaves a state's rows in their files until they are needed or loaded, if possible. Returns whether it is."""
         rows = cells.rows
-        files = restored.leave(rows.layout, rows.state_id, self.now_ms())
+        files = restored.leave(rows.layout, rows.state_id, self._restored_ms)
         if files is None:
             return False
         if rows.layout.value_type is not None:

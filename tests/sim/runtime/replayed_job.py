@@ -204,22 +204,29 @@ class FragileMatch(PatternProcessFunction):
 
 
 class FragileForgetful(KeyedProcessFunction):
-    """Fails at the value ``poison``, with a state that is forgotten soon by the clock."""
+    """Fails at the value ``poison``, with states that are forgotten soon by the clock. It asks for one of them only when a record is there."""
 
     def __init__(self, poison: int) -> None:
         self._poison = poison
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        descriptor = ListStateDescriptor("recent", Types.LONG())
-        descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.milliseconds(6)).build())
-        self.recent = runtime_context.get_list_state(descriptor)
+        self._context = runtime_context
+        self.recent = runtime_context.get_list_state(_forgotten("recent"))
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
+        later = self._context.get_list_state(_forgotten("later"))
         self.recent.add(value[0])
-        found = list(self.recent.get() or ())
+        later.add(-value[0])
+        found = [list(self.recent.get() or ()), list(later.get() or ())]
         if value[0] == self._poison:
             raise ValueError(f"{found}")
-        yield value[0], len(found)
+        yield value[0], len(found[0])
+
+
+def _forgotten(name: str) -> ListStateDescriptor:
+    descriptor = ListStateDescriptor(name, Types.LONG())
+    descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.milliseconds(6)).build())
+    return descriptor
 
 
 PATTERN = (

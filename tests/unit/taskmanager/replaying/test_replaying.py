@@ -125,7 +125,7 @@ def test_an_id_its_beginning_or_a_path_finds_it(failure: Failure) -> None:
     place = failure.folder.parent
     for said in (failure.failure_id, failure.failure_id[:-2], str(failure.folder)):
         assert find_failure(place, said).folder == failure.folder
-    with pytest.raises(InvalidJob, match="there is none"):
+    with pytest.raises(InvalidJob, match="holds no failure whose id begins with"):
         find_failure(place, "2001")
 
 
