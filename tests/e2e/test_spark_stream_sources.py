@@ -339,7 +339,7 @@ def test_the_client_names_the_source_that_is_refused(session: Session) -> None:
     with pytest.raises(InvalidJob, match="source 'prices': the query of from_spark failed: .*not_there"):
         env.from_spark(lambda spark: spark.table("not_there"), source_name="prices")
     with pytest.raises(
-        InvalidJob, match="source 'prices': the rows of from_spark cannot be handed out: .*CalendarInterval"
+        InvalidJob, match="source 'prices': the rows of from_spark cannot be read from Spark: .*CalendarInterval"
     ):
         env.from_spark(lambda spark: spark.sql("SELECT make_interval(1) AS every"), source_name="prices")
 

@@ -62,9 +62,9 @@ def test_a_user_runs_the_main_job_with_a_token_and_nobody_without(tmp_path: Path
             assert done.returncode != 0, done.stdout
             return done.stderr
 
-        assert "this cluster has users, and the call names none" in refused(of_client)
+        assert "this cluster admits only its users, and the call has no token" in refused(of_client)
         wrong = {**of_client, "TIDEGATE_SECURITY_TOKEN": "tgu_wrong"}
-        assert "the token is not one of a user of this cluster" in refused(wrong)
+        assert "the token belongs to no user of this cluster" in refused(wrong)
         viewing = {**of_client, "TIDEGATE_SECURITY_TOKEN": tokens[Role.VIEW]}
         assert "who-may-view has the role view" in refused(viewing)
         assert told(viewing, "list", "--jobmanager", cluster.address).returncode == 0

@@ -70,10 +70,12 @@ class Admission:
         user = None
         try:
             if header is None:
-                raise NotAuthenticated("this cluster has users: send the token of one as `Authorization: Bearer`")
+                raise NotAuthenticated(
+                    "this cluster admits only its users: send a user's token as `Authorization: Bearer`"
+                )
             user = self.of_token(bearer_of(header))
             if user is None:
-                raise NotAuthenticated("the token is not one of a user of this cluster")
+                raise NotAuthenticated("the token belongs to no user of this cluster")
             check_role(user, needed, what)
         except TidegateError as error:
             self.audit.write(user, source, what, "", f"refused: {error.message}")
@@ -194,7 +196,7 @@ class _Admitting(grpc.aio.ServerInterceptor):
         if given is not None:
             user = self._admission.of_token(bearer_of(str(given)))
             if user is None:
-                raise NotAuthenticated("the token is not one of a user of this cluster")
+                raise NotAuthenticated("the token belongs to no user of this cluster")
             return user
         tls = self._transport.tls
         if tls is not None:
@@ -208,7 +210,7 @@ class _Admitting(grpc.aio.ServerInterceptor):
                     return CLUSTER
         elif RPC_ROLES.get(method, Role.DEPLOY) is None or method.endswith("/GetBlob"):
             return None
-        raise NotAuthenticated(f"this cluster has users, and the call names none: {HOW_TO}")
+        raise NotAuthenticated(f"this cluster admits only its users, and the call has no token: {HOW_TO}")
 
 
 def _subject(request: Any) -> str:

@@ -33,7 +33,9 @@ def home_of(configuration: Configuration) -> Path:
     with contextlib.suppress(FileExistsError):
         instead.mkdir(mode=0o700)
     if instead.lstat().st_uid != os.geteuid() or not stat.S_ISDIR(instead.lstat().st_mode):
-        raise ExternalError(f"{instead} is not a directory of this user; set tidegate.home")
+        raise ExternalError(
+            f"{instead} is not a directory that belongs to this user; set tidegate.home to one that does"
+        )
     return instead
 
 

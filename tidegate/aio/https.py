@@ -21,7 +21,7 @@ def https_server(configuration: Configuration, host: str, *, is_wanted: bool = T
         if not is_loopback(host):
             if not configuration.get(option.INSECURE):
                 raise exposed(f"HTTP on {host}", option.REST_ENABLED)
-            _log.warning("HTTP on %s has no TLS: who reaches it does what this user may do", host)
+            _log.warning("HTTP on %s has no TLS: everyone who can reach it can do what this user may do", host)
         return None
     from tidegate.security.settings import rest_server_tls  # its imports take as long as those of a web server
     from tidegate.security.tls import renewing_context

@@ -89,7 +89,7 @@ def is_asked_for(configuration: Configuration) -> bool:
     unknown = [name for name in names or () if name != NAME]
     if unknown:
         raise ConfigurationError(
-            f"bad configuration: metrics.reporters: there is no reporter {', '.join(unknown)} here, only {NAME!r}"
+            f"bad configuration: metrics.reporters: tidegate has no reporter {', '.join(unknown)}, only {NAME!r}"
         )
     if factory is not None and factory != FACTORY:
         raise ConfigurationError(f"bad configuration: metrics.reporter.prom.factory.class: only {FACTORY} exists here")

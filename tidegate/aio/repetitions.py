@@ -67,5 +67,5 @@ class Repetitions(logging.Filter):
 
 def _sum(kind: _Kind) -> logging.LogRecord:
     last, left_out = kind.last, kind.count - MOST_IN_A_WINDOW
-    text = f"{left_out} more like this in {WINDOW_S} s, the last: {last.getMessage()}"
+    text = f"{left_out} more messages like this in {WINDOW_S} s, the last: {last.getMessage()}"
     return logging.LogRecord(last.name, last.levelno, last.pathname, last.lineno, "%s", (text,), None)

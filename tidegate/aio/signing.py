@@ -67,4 +67,4 @@ def _read_keys(file: Path) -> tuple[bytes, ...]:
 
 
 def _on_problem(error: ConfigurationError) -> None:
-    _log.error("%s; the keys that were read before stay", error.message)
+    _log.error("%s; the keys that were read before stay in use", error.message)

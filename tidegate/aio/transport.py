@@ -50,7 +50,7 @@ class Transport:
         """Adds a port to a server; returns the port. Raises ``RuntimeError`` when the port cannot be used, as gRPC does, and ``ConfigurationError`` for
         an address at which this transport does not listen."""
         if not is_loopback(host_of(address)):
-            _log.warning("gRPC at %s has no TLS: who reaches it runs programs as this user", address)
+            _log.warning("gRPC at %s has no TLS: everyone who can reach it can run programs as this user", address)
         return server.add_insecure_port(address)
 
     def secure(self, connection: socket.socket) -> socket.socket:
@@ -86,7 +86,7 @@ def first_message(context: ssl.SSLContext) -> bytes:
         handshake.do_handshake()
     except ssl.SSLWantReadError:
         return said.read()
-    raise AssertionError("a handshake without an answer")
+    raise AssertionError("the peer did not answer the TLS handshake")
 
 
 def exposed(what: str, remedy: ConfigOption[bool]) -> ConfigurationError:

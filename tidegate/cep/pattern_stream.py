@@ -78,7 +78,9 @@ class PatternStream:
             raise InvalidJob(f"process takes a PatternProcessFunction, not {pattern_process_function!r}")
         settings = self._settings
         if settings.comparator is not None and not settings.is_event_time:
-            raise InvalidJob("a comparator of events needs event time: in processing time no two events have one time")
+            raise InvalidJob(
+                "a comparator of events needs event time: in processing time no two events have the same time"
+            )
         options: dict[str, UserObject] = {
             "func": pattern_process_function,
             "pattern": self._pattern,

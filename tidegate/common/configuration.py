@@ -100,7 +100,7 @@ class Configuration:
             try:
                 return bytearray.fromhex(self._texts[key])
             except ValueError:
-                raise ConfigurationError(f"{key}: {self._texts[key]!r} is not a text of hexadecimal digits") from None
+                raise ConfigurationError(f"{key}: {self._texts[key]!r} is not a string of hexadecimal digits") from None
         return bytearray(found) if isinstance(found, bytearray) else default_value
 
     def set_bytearray(self, key: str, value: bytearray) -> Configuration:

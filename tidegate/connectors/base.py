@@ -154,7 +154,7 @@ class SourceReader(ABC):
 
     def on_reader_event(self, subtask: int, content: bytes) -> None:
         """Handles a message of a reader; only for the enumerator of a source."""
-        raise NotImplementedError(f"{type(self).__name__} is no enumerator")
+        raise NotImplementedError(f"{type(self).__name__} is not an enumerator")
 
     def handle_source_event(self, event: UserObject) -> None:
         """Handles an object that the enumerator sent."""

@@ -166,7 +166,7 @@ class FileSource(Source):
     def monitor_continuously(self, interval_ms: int) -> FileSource:
         """Returns an unbounded source that looks for new files every ``interval_ms`` and reads them."""
         if interval_ms < 1:
-            raise InvalidJob(f"a directory is looked at every {interval_ms} ms: the interval must be 1 ms or more")
+            raise InvalidJob(f"the interval at which a directory is listed must be at least 1 ms, not {interval_ms} ms")
         made = copy(self)
         made._interval_ms = made.discovery_ms = interval_ms
         made.bounded = False

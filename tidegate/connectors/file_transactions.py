@@ -81,7 +81,7 @@ class FileTransactions(TransactionLog):
     def commit(self, transaction: Transaction) -> None:
         if transaction.committable is None:
             raise Misuse(
-                f"no checkpoint that was given lists {transaction.name}: it may be half written; give the checkpoint that "
+                f"none of the given checkpoints lists {transaction.name}, so it may be incomplete; give the checkpoint that "
                 "it belongs to, or abort it"
             )
         FileCommitter(transaction.place).commit([transaction.committable])

@@ -79,7 +79,7 @@ class DataGeneratorSource(Source):
         )
         if count < 1 or batch_rows < 1:
             raise InvalidJob(
-                f"a generator needs at least one row, and one row a batch (count {count}, batch {batch_rows})"
+                f"a generator needs at least one row, and at least one row per batch (count {count}, batch {batch_rows})"
             )
         if rows_per_second is not None and rows_per_second <= 0:
             raise InvalidJob(f"rows_per_second must be positive: {rows_per_second}")
@@ -194,7 +194,7 @@ def _checked(generate: Generate, schema: pa.Schema) -> Generate:
         data: Any = generate(first, count)
         if not isinstance(data, pa.RecordBatch):
             raise SchemaMismatch(
-                f"generator: gave a {type(data).__name__} for rows {first} to {first + count - 1}, no RecordBatch"
+                f"generator: gave a {type(data).__name__} for rows {first} to {first + count - 1}, and not a RecordBatch"
             )
         if data.num_rows != count or not data.schema.equals(schema):
             raise SchemaMismatch(

@@ -82,7 +82,7 @@ class SplitDiscovery:
         except (ExternalError, OSError) as error:
             wait_s = min(self._interval_s, LOOK_AGAIN_S)
             _LOG.warning(
-                "source '%s': new splits were not looked for, which is tried again in %.0f s: %s",
+                "source '%s': could not look for new splits (tried again in %.0f s): %s",
                 self._name,
                 wait_s,
                 error,

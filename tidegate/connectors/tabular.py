@@ -186,7 +186,7 @@ def _table_of(collection: Collection) -> pa.Table | None:
         try:
             return _plain(pa.table(collection))
         except (pa.ArrowException, TypeError, ValueError) as error:
-            raise InvalidJob(f"from_collection: the {_name(collection)} is no table of Arrow: {error}") from error
+            raise InvalidJob(f"from_collection: the {_name(collection)} is not a table of Arrow: {error}") from error
     return None
 
 
@@ -225,7 +225,7 @@ def _records(collection: Collection, kind: TypeInformation) -> list[Record]:
         )
     if hasattr(collection, "sparkSession") or type(collection).__module__.startswith("pyspark."):
         raise InvalidJob(
-            f"from_collection: a {_name(collection)} is no collection: env.from_spark(lambda spark: ...) reads what Spark computes, "
+            f"from_collection: a {_name(collection)} is not a collection: env.from_spark(lambda spark: ...) reads what Spark computes, "
             "and frame.toArrow() is a table of it"
         )
     if hasattr(collection, "columns") and (hasattr(collection, "dtypes") or hasattr(collection, "schema")):
@@ -269,7 +269,7 @@ def _from_pandas(frame: PandasFrame) -> pa.Table:
 def _from_polars(value: Collection, kinds: Sequence[object]) -> Any:
     """Converts a polars frame or series to Arrow. Python objects are refused: polars would give their addresses."""
     if "Object" in map(str, kinds):
-        raise SchemaMismatch(f"the {_name(value)} has a column that is none of Arrow: it holds objects of Python")
+        raise SchemaMismatch(f"the {_name(value)} has a column that Arrow cannot hold: it contains objects of Python")
     return _converted(value, value.to_arrow)
 
 
@@ -283,7 +283,7 @@ def _converted(value: Collection, convert: Any) -> Any:
     try:
         return convert()
     except Exception as error:
-        raise SchemaMismatch(f"the {_name(value)} has a column that is none of Arrow: {error}") from error
+        raise SchemaMismatch(f"the {_name(value)} has a column that Arrow cannot hold: {error}") from error
 
 
 def _plain(table: pa.Table) -> pa.Table:
@@ -304,7 +304,7 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
     types = pa.types
     if isinstance(kind, pa.BaseExtensionType):
         raise SchemaMismatch(
-            f"columns of the type {kind} are not streamed: convert them to numbers, times or text before"
+            f"columns of the type {kind} cannot be streamed: convert them to numbers, times or text before"
         )
     if types.is_dictionary(kind):
         return _plain_type(kind.value_type)
@@ -333,7 +333,7 @@ def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
     table = table.select(schema.names)
     for name, old, new in zip(schema.names, table.schema.types, schema.types, strict=True):
         if not any(of_kind(old) and of_kind(new) for of_kind in _KINDS) and old != new and not pa.types.is_null(old):
-            raise SchemaMismatch(f"from_collection: column {name!r} is of type {old}, which is no {new}")
+            raise SchemaMismatch(f"from_collection: column {name!r} is of type {old}, which cannot become {new}")
     try:
         return table.cast(schema)
     except (pa.ArrowException, ValueError) as error:

@@ -23,10 +23,10 @@ class ThrottledSource(Source):
     def __init__(self, source: Source, records_per_second: float) -> None:
         if not isinstance(source, Source):
             raise InvalidJob(
-                f"only a connector's source can be throttled (tidegate.connectors), and {source!r} is none"
+                f"only a connector's source can be throttled (tidegate.connectors), and {source!r} is not one"
             )
         if records_per_second < 1:
-            raise InvalidJob(f"a source of {records_per_second} records/s would never end; give at least 1")
+            raise InvalidJob(f"a source throttled to {records_per_second} records/s would never end; give at least 1")
         self.inner = source
         self.bounded = source.bounded
         self.takes_splits = source.takes_splits

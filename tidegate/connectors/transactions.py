@@ -95,7 +95,7 @@ class TransactionLog(ABC):
 
     def refusal(self, transaction: Transaction) -> str:
         """Returns why a transaction of unknown status cannot be resolved."""
-        return f"{self.system} was not asked about {transaction.name}: give --{self.system}"
+        return f"the state of {transaction.name} is in {self.system}, which was not asked: give --{self.system}"
 
     @abstractmethod
     def commit(self, transaction: Transaction) -> None:

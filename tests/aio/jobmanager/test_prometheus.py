@@ -110,7 +110,7 @@ async def test_where_there_are_users_a_scrape_has_the_token_of_one(tmp_path: Pat
                 assert answer.status == 404
             remove_user(users, "the-view")
             async with session.get("/metrics", headers=bearer(tokens[Role.VIEW])) as answer:
-                assert (answer.status, await answer.text()) == (401, "the token is not one of a user of this cluster\n")
+                assert (answer.status, await answer.text()) == (401, "the token belongs to no user of this cluster\n")
     finally:
         await serving[1]()
     [told] = [file.read_text() for file in audit_files(tmp_path)]

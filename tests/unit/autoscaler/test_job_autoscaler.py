@@ -72,7 +72,7 @@ def test_nothing_is_decided_before_the_metrics_are_stable_and_the_window_is_full
     first = job.until(14)
     assert all(not cycle.scaled for cycle in first)
     assert "not stable yet" in said(first)[0]
-    assert "window is not full" in said(first)[-1]
+    assert "metric window of the job is not full" in said(first)[-1]
     [decided] = [cycle for cycle in job.until(4) if cycle.scaled]  # once, although the job does not show it yet
     assert decided.scaled[WORK].new == 2
     assert decided.parallelism == {SOURCE: 1, WORK: 2}
@@ -171,7 +171,7 @@ def test_excluded_vertices_keep_their_parallelism() -> None:
 def test_a_source_whose_rate_is_not_known_is_said() -> None:
     job = Job()
     job.records = math.nan
-    assert "the rate at which source reads is not known" in said(job.until(5))
+    assert "source source does not report the rate at which it reads" in said(job.until(5))
 
 
 def test_changes_are_forgotten_by_number_and_age() -> None:

@@ -186,7 +186,9 @@ def _data_rates(
     if vertex.is_source:
         grows = window.rate(name, "records_in") + window.rate(name, "lag")
         if is_nan(grows):
-            raise ValueError(f"the rate at which {vertex.name or name} reads is not known")
+            raise ValueError(
+                f"source {vertex.name or name} does not report the rate at which it reads, so its job cannot be scaled"
+            )
         lag, catch_up_s = window.last.vertices[name].lag, settings.catch_up_ms // 1000
         return max(0.0, grows), 0.0 if catch_up_s == 0 or is_nan(lag) else lag / catch_up_s
     target = catch_up = 0.0

@@ -88,8 +88,11 @@ class JobAutoscaler:
             self.window.trim(now_ms - settings.window_ms)
             return True, ""
         if now_ms < stable_ms:
-            return False, "it has begun, and its metrics are not stable yet (job.autoscaler.stabilization.interval)"
-        return False, "its metric window is not full yet (job.autoscaler.metrics.window)"
+            return (
+                False,
+                "the job has just started, and its metrics are not stable yet (job.autoscaler.stabilization.interval)",
+            )
+        return False, "the metric window of the job is not full yet (job.autoscaler.metrics.window)"
 
     def _decide(
         self,

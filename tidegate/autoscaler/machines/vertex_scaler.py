@@ -128,4 +128,4 @@ def _why_ineffective(settings: AutoscalerSettings, evaluated: Evaluated, history
     actual = evaluated.true_processing_rate - before.true_processing_rate
     if divide(actual, expected) >= settings.effectiveness_threshold:
         return ""
-    return f"its last change was ineffective (expected {expected:g} records per second more, and got {actual:g})"
+    return f"its last change of parallelism had no effect (expected {expected:g} records per second more, and got {actual:g})"

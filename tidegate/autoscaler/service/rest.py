@@ -95,7 +95,7 @@ class RestClient:
             raise Unreachable(f"no answer from {self._address}: {why}") from None
         except ValueError:
             shown = said[:_SHOWN_CHARACTERS].decode("utf-8", "replace")
-            raise ExternalError(f"{self._address}{path} answered with something else than JSON: {shown}") from None
+            raise ExternalError(f"{self._address}{path} answered with something that is not JSON: {shown}") from None
 
 
 def _errors_of(body: bytes) -> str:

@@ -237,7 +237,7 @@ def _parts_of(operator: str, name: str, function: str, column: str | None, kind:
         return [PartialColumn(inside, "moments", source, kind)]
     if function.startswith(("quantile:", "median")) and is_number:
         return [PartialColumn(inside, "buckets", source, kind)]
-    raise SchemaMismatch(f"operator '{operator}': {function}({column}) of a column of type {kind} is not possible")
+    raise SchemaMismatch(f"operator '{operator}': {function}({column}) is not defined for a column of type {kind}")
 
 
 _SCATTERS: dict[str, Scatter] = {

@@ -49,8 +49,8 @@ class _File:
         except (OSError, pa.ArrowInvalid) as error:
             reason = reason_of(error) if isinstance(error, OSError) else str(error)
             raise StorageError(
-                f"operator '{self.operator}': cannot read the windows that were written to {self.path}: {reason}; leave the directory "
-                "to this job alone while it runs"
+                f"operator '{self.operator}': cannot read the windows that were written to {self.path}: {reason}; nothing else may "
+                "change that directory while the job runs"
             ) from error
 
 
@@ -112,7 +112,7 @@ class SpillFiles:
             reason = os.strerror(error.errno) if error.errno else str(error)  # Arrow puts more words around it
             raise kind_of(error)(
                 f"operator '{self.operator}': {rows.nbytes} bytes of its windows cannot be written to "
-                f"{self.directory or tempfile.gettempdir()}: {reason}; make room there, set io.tmp.dirs to another directory, or "
+                f"{self.directory or tempfile.gettempdir()}: {reason}; free space there, set io.tmp.dirs to another directory, or "
                 "taskmanager.memory.managed.size to more. The job goes on from its last checkpoint"
             ) from error
         windows = windows_of(rows)

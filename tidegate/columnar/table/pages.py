@@ -60,7 +60,7 @@ class GroupPages:
         end = self._pages + int(needed.sum())
         if end > len(self._group_of_page):
             raise NoResourceAvailable(
-                f"operator '{self._operator}': its keyed state of {self.used_slots:,} keys has no room in this machine's memory; "
+                f"operator '{self._operator}': its keyed state of {self.used_slots:,} keys does not fit into this machine's memory; "
                 "raise the parallelism over more TaskManagers"
             )
         self._ensure(end << shift)

@@ -111,8 +111,8 @@ class InMemoryAndFile:
             os.posix_fallocate(filed.descriptor, filed.allocated, until - filed.allocated)
         except OSError as error:
             raise kind_of(error)(
-                f"operator '{self._operator}': {until - filed.allocated} more bytes of its keyed state have no room in {self._directory}: "
-                f"{os.strerror(error.errno or 0)}; make room there, set io.tmp.dirs to another directory, or taskmanager.memory.managed.size "
+                f"operator '{self._operator}': {until - filed.allocated} more bytes of its keyed state do not fit into {self._directory}: "
+                f"{os.strerror(error.errno or 0)}; free space there, set io.tmp.dirs to another directory, or taskmanager.memory.managed.size "
                 "to more. The job goes on from its last checkpoint"
             ) from error
         filed.allocated = until

@@ -82,6 +82,6 @@ def receive(sock: socket.socket, size: int) -> bytes:
     while len(content) < size:
         part = sock.recv(min(size - len(content), 1 << 20))
         if not part:
-            raise ConnectionResetError("the peer of a collecting connection went away")
+            raise ConnectionResetError("the other side of a connection that collects results was closed")
         content += part
     return bytes(content)

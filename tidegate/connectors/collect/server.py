@@ -60,7 +60,7 @@ class CollectServer:
                 try:
                     self._serve(client)
                 except OSError as error:
-                    log.info("a collecting client went away: %s", reason_of_loss(error))
+                    log.info("a client that collects results closed its connection: %s", reason_of_loss(error))
                 self._client = None
 
     def _serve(self, client: socket.socket) -> None:

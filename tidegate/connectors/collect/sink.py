@@ -46,7 +46,7 @@ class CollectSink(Sink):
 
     def make_writer(self, context: SinkContext, state: Sequence[StateValue], input_type: TypeInformation) -> SinkWriter:
         if context.listener is None:
-            raise InternalError("a collecting sink has nowhere to listen")
+            raise InternalError("a sink that collects results needs a TaskManager to listen for its client")
         wakeup = context.wakeup or _nothing
         return CollectWriter(self.token, self._buffer_bytes, state, context.listener, wakeup)
 

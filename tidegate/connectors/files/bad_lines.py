@@ -119,7 +119,7 @@ class BadLines:
         elif bad and not skip:
             shown = bad[0]["line"][:SHOWN_CHARACTERS] if isinstance(bad[0]["line"], str) else ""
             _LOG.warning(
-                "%s: left out %d bad lines behind byte %d, the first of which is %r", path, len(bad), offset, shown
+                "%s: skipped %d bad lines after byte %d, the first of which is %r", path, len(bad), offset, shown
             )
         of_rows = max(0, skip - before)
         left_out = 0 if self.tag or skip else len(bad)
@@ -131,11 +131,13 @@ def bad_lines_of(choice: str | OutputTag) -> BadLines | None:
     if isinstance(choice, OutputTag):
         if choice.type_info != BAD_LINE:
             raise InvalidJob(
-                f"the side output {choice.tag_id!r} takes bad lines: OutputTag({choice.tag_id!r}, BAD_LINE)"
+                f"the side output {choice.tag_id!r} for bad lines has the wrong type: write OutputTag({choice.tag_id!r}, BAD_LINE)"
             )
         return BadLines(choice.tag_id)
     if choice not in ("fail", "skip"):
-        raise InvalidJob(f"bad lines can 'fail' the job, be left out ('skip') or go to an OutputTag, not {choice!r}")
+        raise InvalidJob(
+            f"the choice for bad lines is 'fail' (the job fails), 'skip' (they are left out) or an OutputTag, not {choice!r}"
+        )
     return BadLines() if choice == "skip" else None
 
 

@@ -55,7 +55,7 @@ class DateTimeBuckets(Buckets):
     def __post_init__(self) -> None:
         self.of(datetime.datetime(2000, 1, 1))
         if ".." in self.pattern or self.pattern.startswith("/"):
-            raise InvalidJob(f"bucket pattern {self.pattern!r} leaves the output path")
+            raise InvalidJob(f"bucket pattern {self.pattern!r} leads out of the output path")
         try:
             self._zone()
         except (ZoneInfoNotFoundError, ValueError):
@@ -78,7 +78,7 @@ class DateTimeBuckets(Buckets):
             parts.append(self._part(token, moment))
             end = token.end()
         if end != len(self.pattern):
-            raise InvalidJob(f"bucket pattern {self.pattern!r} has a quote without its end")
+            raise InvalidJob(f"bucket pattern {self.pattern!r} has a quote that does not end")
         return "".join(parts)
 
     def _part(self, token: re.Match[str], moment: datetime.datetime) -> str:
@@ -89,7 +89,7 @@ class DateTimeBuckets(Buckets):
             return text
         if letter not in _FIELDS or (letter == "M" and len(text) > 2):
             raise InvalidJob(
-                f"bucket pattern {self.pattern!r}: {text!r} is not there; use y, M, d, H, m and s in numbers"
+                f"bucket pattern {self.pattern!r}: {text!r} is not supported; use y, M, d, H, m and s in numbers"
             )
         value = _FIELDS[letter](moment)
         return f"{value % 100:02d}" if letter in "yu" and len(text) == 2 else f"{value:0{len(text)}d}"

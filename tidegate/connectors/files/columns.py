@@ -20,7 +20,9 @@ def column_order(schema: pa.Schema, names: Sequence[str]) -> list[int]:
         return [schema.get_field_index(name) for name in names]
     if len(schema) == len(names):
         return list(range(len(names)))
-    raise SchemaMismatch(f"a file with the columns {list(names)} takes as many, the stream has {schema.names}")
+    raise SchemaMismatch(
+        f"the file has the columns {list(names)}, and the stream needs as many, but has {schema.names}"
+    )
 
 
 def in_order(data: pa.RecordBatch, order: Sequence[int], schema: pa.Schema) -> pa.RecordBatch:
@@ -113,5 +115,5 @@ class RowParquetFormat(ParquetFormat):
             return wanted if wanted in names else None
         same = [name for name in names if name.lower() == wanted.lower()]
         if len(same) > 1:
-            raise SchemaMismatch(f"column {wanted!r} is any of {same}: they differ in case only")
+            raise SchemaMismatch(f"column {wanted!r} may be any of {same}, which differ in case only")
         return same[0] if same else None

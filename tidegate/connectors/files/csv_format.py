@@ -285,7 +285,7 @@ def check_csv_columns(schema: pa.Schema) -> None:
             pa.csv.read_csv(pa.BufferReader(b"a,b\n,\n"), convert_options=options)
         except pa.ArrowException as error:
             raise InvalidJob(
-                f"column {field.name!r} of the schema: CSV has no cells of {field.type} ({error}); read it as a string, and parse it in a function"
+                f"column {field.name!r} of the schema: CSV cannot hold {field.type} ({error}); read it as a string, and parse it in a function"
             ) from error
 
 

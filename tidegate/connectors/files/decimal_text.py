@@ -57,5 +57,5 @@ def decimals_of(texts: list[str | None], field: pa.Field) -> pa.Array:
         try:
             values.append(None if text is None else fitted(text, field.type))
         except (ValueError, ArithmeticError):
-            raise pa.ArrowInvalid(f"column {field.name!r}: row {row}: {text!r:.200} is no {field.type}") from None
+            raise pa.ArrowInvalid(f"column {field.name!r}: row {row}: {text!r:.200} is not a {field.type}") from None
     return pa.array(values, field.type)

@@ -91,7 +91,7 @@ def opened(factory: EncoderFactory, file: pa.NativeFile, schema: pa.Schema) -> F
     except Exception as error:
         columns = ", ".join(f"{field.name!r} ({field.type})" for field in schema)
         raise SchemaMismatch(
-            f"files {factory.suffix} cannot hold all of the columns {columns}: {named(error)}"
+            f"{factory.suffix} files cannot hold all of the columns {columns}: {named(error)}"
         ) from error
 
 
@@ -134,7 +134,7 @@ class CsvEncoderFactory(EncoderFactory):
         except pa.ArrowInvalid as error:
             names = [f"{f.name!r} ({f.type})" for f in schema if str(error).endswith(f":{f.type}")]
             raise SchemaMismatch(
-                f"CSV has no form for column {', '.join(names) or error}: make it text, or write JSON lines or Parquet"
+                f"CSV cannot hold column {', '.join(names) or error}: make it text, or write JSON lines or Parquet"
             ) from error
 
 

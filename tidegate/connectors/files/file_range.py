@@ -42,4 +42,6 @@ def byte_ranges(info: pafs.FileInfo, uri: str, range_bytes: int) -> list[FileRan
 def check_whole(file: pa.NativeFile, part: FileRange) -> None:
     """Raises ``CorruptData`` for a file that has become shorter since submission."""
     if file.size() < part.size_bytes:
-        raise CorruptData(f"{part.path} has {file.size()} bytes, {part.size_bytes} when the job was submitted")
+        raise CorruptData(
+            f"{part.path} has {file.size()} bytes now, but had {part.size_bytes} when the job was submitted; files may not change while they are read"
+        )

@@ -103,7 +103,7 @@ def json_schema(lines: bytes) -> pa.Schema:
         raise pa.ArrowInvalid(f"a value is nested more than {MAX_INFERRED_DEPTH} deep, which is too much for a column")
     json_rows(lines, pa.schema([]), are_lines=True)  # Arrow's reader may see them then
     if not lines.strip():
-        raise pa.ArrowInvalid("there is no object")
+        raise pa.ArrowInvalid("the file holds no JSON object")
     found = pa.json.read_json(
         pa.BufferReader(lines), read_options=pa.json.ReadOptions(use_threads=False, block_size=len(lines) + 1)
     ).schema

@@ -76,7 +76,7 @@ def json_objects(text: str) -> list[dict[str, FieldValue]]:
     while place < len(text):
         value, place = _DECODER.raw_decode(text, place)
         if not isinstance(value, dict):
-            raise pa.ArrowInvalid(f"row {len(found)} is no object: {_shown(value)}")
+            raise pa.ArrowInvalid(f"row {len(found)} is not an object: {_shown(value)}")
         found.append(value)
         place = _behind_blanks(text, place)
     return found
@@ -93,7 +93,7 @@ def _behind_blanks(text: str, place: int) -> int:
 
 
 def _refused(value: FieldValue) -> FieldValue:
-    raise ValueError(f"{value} is not null")
+    raise ValueError(f"a column of nulls holds {value}")
 
 
 def _column(objects: Sequence[dict[str, FieldValue]], field: pa.Field) -> pa.Array:
@@ -146,7 +146,7 @@ def _reader(kind: pa.DataType) -> _Reader:
         return _struct_reader({field.name: _nullable(_reader(field.type)) for field in kind})
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return _list_reader(_nullable(_reader(kind.value_type)))
-    raise pa.ArrowInvalid(f"JSON holds no {kind}")
+    raise pa.ArrowInvalid(f"JSON cannot hold {kind}")
 
 
 def _nullable(read: _Reader) -> _Reader:

@@ -322,7 +322,7 @@ class RecordReading:
                 reason = f"{type(error).__name__}: {error}" if str(error) else "it ends too early"
                 raise PoisonRecord(index, f"not an Avro record of its schema: {reason}") from error
             if not self._ignores_rest and (left := len(stream.read(1))):
-                raise PoisonRecord(index, f"not an Avro record of its schema: {left} or more bytes are left")
+                raise PoisonRecord(index, f"not an Avro record of its schema: {left} or more bytes follow it")
         return found
 
     def _of(self, writer: SchemaText) -> AvroType:
@@ -365,7 +365,7 @@ class AvroRows(DeserializationSchema):
         for index, value in enumerate(objects(values)):
             if value is None:
                 reading.records(messages)  # one before it may be no record
-                raise PoisonRecord(index, "has no value, so it is no Avro record")
+                raise PoisonRecord(index, "has no value, so it is not an Avro record")
             messages.append(value)
         rows = reading.records(messages)
         return _as_batch(rows, reading.type.arrow_schema())
@@ -450,7 +450,7 @@ def _uuid_bytes(text: str) -> bytes:
     try:
         return UUID(text).bytes
     except ValueError as error:
-        raise UserError(f"a row does not fit the Avro schema: {text!r} is no uuid") from error
+        raise UserError(f"a row does not fit the Avro schema: {text!r} is not a UUID") from error
 
 
 def rows_as_dicts(data: pa.RecordBatch) -> Iterator[Record]:

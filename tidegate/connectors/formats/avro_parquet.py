@@ -186,7 +186,7 @@ def _union(branches: Sequence[FieldValue]) -> _Column | None:
         for name, branch, column in members:
             if is_of(value, branch, raise_errors=False):
                 return {name: column.to_file(value)}
-        raise SchemaMismatch(f"{value!r} is of no branch of its Avro union")
+        raise SchemaMismatch(f"{value!r} fits no branch of its Avro union")
 
     def from_file(value: FieldValue) -> FieldValue:
         found = ((column, value[name]) for name, _, column in members if value.get(name) is not None)

@@ -79,7 +79,7 @@ _DAY = datetime.timedelta(days=1)
 
 def _time(value: datetime.timedelta) -> datetime.time:
     if not datetime.timedelta(0) <= value < _DAY:
-        raise Unresolved(f"{value} after midnight is no time of day")
+        raise Unresolved(f"{value} after midnight is not a time of day")
     return (_EPOCH + value).time()
 
 

@@ -109,7 +109,7 @@ def _reader(kind: TypeInformation, column: CsvColumn, null_value: str | None) ->
                 [_nullable(_reader(f, column, null_value), null_value) for f in kind.get_field_types()], column
             )
     if (element := getattr(kind, "element_type", None)) is None:
-        raise InvalidJob(f"column {column.name!r}: CSV holds no {kind!r}")
+        raise InvalidJob(f"column {column.name!r}: CSV cannot hold {kind!r}")
     read = _nullable(_reader(element, column, null_value), null_value)
     return lambda text: [read(part) for part in text.split(column.separator)] if text.strip() else []
 
@@ -133,13 +133,13 @@ def _basic_reader(basic: BasicType) -> Reader:
 
 def _whole(text: str) -> int:
     if "_" in text:
-        raise ValueError(f"{text!r} is no whole number")
+        raise ValueError(f"{text!r} is not a whole number")
     return int(text)
 
 
 def _floating(text: str) -> float:
     if "_" in text:
-        raise ValueError(f"{text!r} is no number")
+        raise ValueError(f"{text!r} is not a number")
     found = float(text)
     if math.isinf(found) and "inf" not in text.lower():
         raise ValueError(f"{text!r} is too large")
@@ -157,7 +157,7 @@ def _decimal_reader(column: CsvColumn) -> Reader:
         try:
             return exact(text) if column.decimals is None else rounded(Decimal(text.strip()), column.decimals)
         except (ValueError, ArithmeticError):
-            raise ValueError(f"{text!r} is no decimal number") from None
+            raise ValueError(f"{text!r} is not a decimal number") from None
 
     return read
 
@@ -193,7 +193,7 @@ def _writer(kind: TypeInformation, column: CsvColumn, null_text: str) -> Writer:
             fields = [_or_null(_writer(field, column, null_text), null_text) for field in kind.get_field_types()]
             return lambda row: column.separator.join(write(part) for write, part in zip(fields, row, strict=True))
     if (element := getattr(kind, "element_type", None)) is None:
-        raise InvalidJob(f"column {column.name!r}: CSV holds no {kind!r}")
+        raise InvalidJob(f"column {column.name!r}: CSV cannot hold {kind!r}")
     one = _or_null(_writer(element, column, null_text), null_text)
     return lambda values: column.separator.join(map(one, values))
 

@@ -123,7 +123,7 @@ class CsvSchemaFormat(FileFormat):
                 values.append(read(cell))
             except ValueError as error:
                 raise SchemaMismatch(
-                    f"{path}, before byte {lines.next_start}: column {column.name!r}: {cell!r} is no {column.kind!r} ({error})"
+                    f"{path}, before byte {lines.next_start}: column {column.name!r}: {cell!r} is not a {column.kind!r} ({error})"
                 ) from error
         return values
 

@@ -71,7 +71,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         lines = _without_line_ends(values)
         for index, line in enumerate(objects(lines)) if _has_empty(lines) else ():
             if not line:
-                raise PoisonRecord(index, "not one CSV line, but 0")
+                raise PoisonRecord(index, "the message is empty, and not one line of CSV")
         ends = RecordEnds(self.field_delimiter)
         for index in _no_lines(lines):
             if (opened := ends.open_quote(objects(lines[index : index + 1])[0] or b"")) is not None:
@@ -127,9 +127,9 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             kept = [line for line in lines if not (self.allow_comments and line.startswith("#"))]
             found = list(dialect.records(kept))
         except (UnicodeDecodeError, csv.Error) as error:
-            raise PoisonRecord(index, f"not a line of CSV: {error}") from None
+            raise PoisonRecord(index, f"the message is not a line of CSV: {error}") from None
         if len(found) != 1:
-            raise PoisonRecord(index, f"not one CSV line, but {len(found)}")
+            raise PoisonRecord(index, f"the message has {len(found)} lines of CSV, not one")
         return self._values(index, found[0])
 
     def _values(self, index: int, cells: Sequence[str]) -> Row:
@@ -143,7 +143,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             except ValueError as error:
                 if not self.ignore_parse_errors:
                     raise PoisonRecord(
-                        index, f"field {column.name!r}: {cell!r} is no {column.kind!r}: {error}"
+                        index, f"field {column.name!r}: {cell!r} is not a {column.kind!r}: {error}"
                     ) from None
         return Row(*values)
 

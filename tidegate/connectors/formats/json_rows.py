@@ -89,7 +89,7 @@ def _text_of_present(kind: TypeInformation) -> _Text:
             key, item = _key_text(_text_of(kind.key_type)), _text_of(kind.value_type)
             return lambda value: "{" + ",".join([f"{key(k)}:{item(v)}" for k, v in value.items()]) + "}"
     if (element := getattr(kind, "element_type", None)) is None:
-        raise InvalidJob(f"JSON holds no {kind!r}")
+        raise InvalidJob(f"JSON cannot hold {kind!r}")
     one = _text_of(element)
     return lambda values: f"[{','.join(map(one, values))}]"
 

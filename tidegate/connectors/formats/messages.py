@@ -92,7 +92,7 @@ def decoded(schema: DeserializationSchema, values: Values) -> pa.RecordBatch:
     if counts is not None and (counts != 1).any():
         index = int((counts != 1).argmax())
         raise PoisonRecord(
-            index, f"it has {counts[index] or 'no'} row{'s' * (counts[index] > 1)}, where one is asked for"
+            index, f"it has {counts[index] or 'no'} row{'s' * (counts[index] > 1)}, where exactly one is expected"
         )
     return data
 
@@ -195,7 +195,9 @@ class StringSchema(DeserializationSchema, SerializationSchema):
             try:
                 texts.append(None if value is None else value.decode(self.charset))
             except UnicodeDecodeError as error:
-                raise PoisonRecord(index, f"not {self.charset} text: {error.reason} at byte {error.start}") from None
+                raise PoisonRecord(
+                    index, f"the message is not {self.charset} text: {error.reason} at byte {error.start}"
+                ) from None
         return pa.record_batch([pa.array(texts, pa.string())], schema=schema)
 
     def encode(self, data: pa.RecordBatch, type_info: TypeInformation) -> pa.BinaryArray | list[bytes]:
@@ -288,7 +290,7 @@ def deserializer_of(schema: UserObject, type_info: TypeInformation | None = None
         return FunctionDeserializationSchema(schema.deserialize, type_info or Types.PICKLED_BYTE_ARRAY())
     if callable(schema):
         return FunctionDeserializationSchema(schema, type_info or Types.PICKLED_BYTE_ARRAY())
-    raise InvalidJob(f"{schema!r} is no deserialization schema; give SimpleStringSchema, a row schema or a function")
+    raise InvalidJob(f"{schema!r} is not a deserialization schema; give SimpleStringSchema, a row schema or a function")
 
 
 def serializer_of(schema: UserObject) -> SerializationSchema:
@@ -301,7 +303,7 @@ def serializer_of(schema: UserObject) -> SerializationSchema:
         return FunctionSerializationSchema(schema.serialize)
     if callable(schema):
         return FunctionSerializationSchema(schema)
-    raise InvalidJob(f"{schema!r} is no serialization schema; give SimpleStringSchema, a row schema or a function")
+    raise InvalidJob(f"{schema!r} is not a serialization schema; give SimpleStringSchema, a row schema or a function")
 
 
 def _texts_or_bytes(data: pa.RecordBatch, what: str) -> pa.BinaryArray:

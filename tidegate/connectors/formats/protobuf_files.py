@@ -102,7 +102,7 @@ class _Messages:
             if byte < 0x80 and length <= _MOST_BYTES:
                 return length, at + 1
         raise CorruptData(
-            f"{self._path}: at byte {self.offset} is no length of a message; is it a file of them at all?"
+            f"{self._path}: no message length is at byte {self.offset}; check that the file holds length-delimited Protobuf messages"
         )
 
     def _read(self, offset: int, nbytes: int) -> bytes:

@@ -67,11 +67,11 @@ class ProtobufRows(DeserializationSchema):
         messages = []
         for index, value in enumerate(objects(values)):
             if value is None:
-                raise PoisonRecord(index, f"no {self.message.name}: the message has no value")
+                raise PoisonRecord(index, f"the message has no value, so it is not a {self.message.name}")
             try:
                 messages.append(parse(value))
             except DecodeError as error:
-                raise PoisonRecord(index, f"no {self.message.name}: {error}") from None
+                raise PoisonRecord(index, f"the message is not a {self.message.name}: {error}") from None
         return self.batch_of(messages)
 
     def batch_of(self, messages: Iterable[Message]) -> pa.RecordBatch:
@@ -128,7 +128,7 @@ def _bytes_of(message: Message) -> bytes:
     try:
         return message.SerializeToString(deterministic=True)
     except EncodeError as error:
-        raise UserError(f"not all that {message.DESCRIPTOR.full_name} requires is in the row: {error}") from error
+        raise UserError(f"the row lacks required fields of {message.DESCRIPTOR.full_name}: {error}") from error
 
 
 # ---- reading -----------------------------------------------------------------------------------------------------------

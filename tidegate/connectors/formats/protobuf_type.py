@@ -46,7 +46,7 @@ class MessageType:
         """Returns the type of a message. ``message``: a generated class, or a descriptor. Raises ``InvalidJob`` for anything else."""
         descriptor = getattr(message, "DESCRIPTOR", message)
         if not isinstance(descriptor, Descriptor):
-            raise InvalidJob(f"{message!r} is no Protobuf message: give a generated class, such as orders_pb2.Order")
+            raise InvalidJob(f"{message!r} is not a Protobuf message: give a generated class, such as orders_pb2.Order")
         found: dict[str, FileDescriptor] = {}
         _collect(descriptor.file, found)
         files = descriptor_pb2.FileDescriptorSet()

@@ -40,7 +40,7 @@ class HybridPart:
         made = self.source(SourceSwitchContext(previous))
         if not isinstance(made, base.Source):
             raise InvalidJob(
-                f"a part of a hybrid source is made by a function that returned {made!r}, which is no source"
+                f"a part of a hybrid source is made by a function that returned {made!r}, which is not a source"
             )
         if self.bounded and not made.bounded:
             raise InvalidJob(

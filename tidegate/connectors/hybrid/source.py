@@ -42,7 +42,7 @@ class HybridSource(Source[HybridSplit, HybridCheckpoint]):
 
     def create_reader(self, reader_context: SourceReaderContext) -> SourceReader[HybridSplit]:
         """Raises ``InvalidJob``: only ``from_source`` creates the readers, which are those of the parts."""
-        raise InvalidJob("a hybrid source is read by env.from_source(...) alone")
+        raise InvalidJob("a hybrid source can only be read with env.from_source(...)")
 
     def create_enumerator(self, enum_context: SplitEnumeratorContext[HybridSplit]) -> HybridEnumerator:
         return HybridEnumerator(enum_context, self.parts, None, deals_in_advance=self._deals_in_advance)

@@ -282,7 +282,7 @@ def check_transaction_timeout(client: Any, servers: str, properties: Mapping[str
         asked = client.describe_configs([resource(resource.Type.BROKER, str(brokers[0]))])
         told = next(iter(asked.values())).result(METADATA_TIMEOUT_S)
     except (kafka.KafkaException, TimeoutError) as error:
-        _LOG.info("Kafka at %s does not tell its %s: %s", servers, MAX_TRANSACTION_TIMEOUT_KEY, error)
+        _LOG.info("Kafka at %s did not report its %s: %s", servers, MAX_TRANSACTION_TIMEOUT_KEY, error)
         return
     found = told.get(MAX_TRANSACTION_TIMEOUT_KEY)
     if found is None or not given.isdecimal():  # what is no number is the client's to refuse

@@ -141,7 +141,7 @@ class Fetch:
         try:
             return topic_ids(self._settings.servers, self._settings.properties, topics)
         except TidegateError as error:
-            _LOG.info("the ids of topics are not known: %s", error.message)
+            _LOG.info("could not read the ids of topics: %s", error.message)
             return {}
 
     def _checked(self, found: Mapping[str, str]) -> Iterator[Fetched]:
@@ -196,7 +196,7 @@ class Fetch:
             TidegateError
         ) as error:  # what is known is read on; new partitions are read from their beginning, whenever found
             self._look_at = self._clock() + min(every, LOOK_AGAIN_S)
-            _LOG.warning("new partitions were not looked for, which is tried again: %s", error.message)
+            _LOG.warning("could not look for new partitions (this is tried again): %s", error.message)
             return
         for topic, number in partitions:
             split = split_of(topic, number, library().OFFSET_BEGINNING, None)

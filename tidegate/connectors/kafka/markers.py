@@ -107,7 +107,7 @@ class Markers:
             self._producer = None
             why = "no answer" if left or not refused else refused[0].str()
             raise ExternalError(
-                f"cannot note what became of {key} in topic {self.topic!r} (Kafka at {self._servers}): {why}"
+                f"cannot record whether {key} was published in topic {self.topic!r} (Kafka at {self._servers}): {why}"
             )
 
     def find(self, keys: Collection[str], since_ms: int) -> dict[str, str]:

@@ -221,4 +221,4 @@ def _incoming(settings: ReaderSettings, shared: SharedClient) -> ConsumerPort:
 
 def _on_commit(error: Any, partitions: Sequence[Any]) -> None:
     if error is not None:
-        _LOG.warning("the group's offsets were not committed, the next checkpoint will: %s", error.str())
+        _LOG.warning("could not commit the offsets of the group; the next checkpoint commits them: %s", error.str())

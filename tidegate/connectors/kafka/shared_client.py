@@ -60,4 +60,6 @@ def _commit(client: Any, offsets: list[Any]) -> None:
     try:
         client.commit(offsets=offsets, asynchronous=True)
     except library().KafkaException as error:
-        _LOG.warning("the group's offsets were not committed, the next checkpoint will: %s", error.args[0].str())
+        _LOG.warning(
+            "could not commit the offsets of the group; the next checkpoint commits them: %s", error.args[0].str()
+        )

@@ -210,12 +210,14 @@ class KafkaSourceBuilder:
         if isinstance(action, OutputTag):
             tag = action.tag_id
             if action.type_info != DEAD_LETTER:
-                raise InvalidJob(f"the side output {tag!r} takes dead letters: OutputTag({tag!r}, DEAD_LETTER)")
+                raise InvalidJob(
+                    f"the side output {tag!r} for poison records has the wrong type: write OutputTag({tag!r}, DEAD_LETTER)"
+                )
             self._poison, self._dead_letters = PoisonAction.SIDE_OUTPUT, tag
             return self
         if action not in ("fail", "skip"):
             raise InvalidJob(
-                f"poison records can 'fail' the job, be left out ('skip') or go to an OutputTag, not {action!r}"
+                f"the choice for poison records is 'fail' (the job fails), 'skip' (they are left out) or an OutputTag, not {action!r}"
             )
         self._poison, self._dead_letters = PoisonAction(action), ""
         return self

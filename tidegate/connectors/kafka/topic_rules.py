@@ -95,7 +95,7 @@ class TopicRules:
                         f"Kafka at {self._servers} has no topic {topic!r}, for which there is a record: create it, or correct its name"
                     ) from error
             else:
-                _LOG.info("Kafka at %s does not tell the settings of topic %r: %s", self._servers, topic, error)
+                _LOG.info("Kafka at %s did not report the settings of topic %r: %s", self._servers, topic, error)
             return _Rule()
         limit = None if self._is_compressed else told.get("max.message.bytes")
         return _Rule(None if limit is None else int(limit), "compact" in (told.get("cleanup.policy") or ""))

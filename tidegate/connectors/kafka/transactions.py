@@ -91,7 +91,7 @@ class KafkaTransactions(TransactionLog):
 
     def _check_servers(self) -> None:
         if not self._servers:
-            raise Misuse("what a Kafka sink left needs --kafka HOST:PORT")
+            raise Misuse("transactions of a Kafka sink need --kafka HOST:PORT")
 
     def _publisher(self) -> EpochPublisher:
         self._check_servers()

@@ -45,7 +45,9 @@ class RowFormat:
             try:
                 if column.name in self.keys and values.null_count and not self.table.takes_null_keys(self.keys):
                     place = values.is_null().index(True).as_py()
-                    raise ValueRefused(place, f"null in the upsert key {column.name!r} finds no row of the table again")
+                    raise ValueRefused(
+                        place, f"null in the upsert key {column.name!r} cannot identify a row of the table"
+                    )
                 found.append(convert(values))
             except ValueRefused as refused:
                 raise UserError(

@@ -71,7 +71,7 @@ class PostgresSink(Sink):
             connection.close()
         if not limit and not self._keys:
             raise InvalidJob(
-                f"{place_of(self._conninfo)} prepares no transactions: set max_prepared_transactions in its configuration"
+                f"{place_of(self._conninfo)} does not allow prepared transactions: set max_prepared_transactions in its configuration"
             )
 
     def validate_input(self, input_type: TypeInformation, configuration: Configuration) -> None:
@@ -111,7 +111,7 @@ class PostgresSink(Sink):
         schema: pa.Schema = input_type.arrow_schema()
         names = self._columns or tuple(schema.names)
         if len(names) != len(schema.names):
-            raise InvalidJob(f"the stream has {len(schema.names)} columns, the sink names {len(names)}: {names}")
+            raise InvalidJob(f"the stream has {len(schema.names)} columns, but the sink names {len(names)}: {names}")
         named = pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
         return RowFormat.of(self._table_of(connection), named, self._keys)
 

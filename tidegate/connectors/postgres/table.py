@@ -101,10 +101,10 @@ class PostgresTable:
     def written(self, names: Sequence[str], keys: Sequence[str] = ()) -> list[PostgresColumn]:
         """Returns the columns that a stream with these names writes. Raises ``InvalidJob`` for names and keys that the table does not accept."""
         if self.kind not in ("r", "p", "v"):  # a view may have triggers that insert
-            raise InvalidJob(f"{self.name!r} of PostgreSQL is no table: a sink writes to tables")
+            raise InvalidJob(f"{self.name!r} of PostgreSQL is not a table: a sink can only write to tables")
         by_name = {column.name: column for column in self.columns}
         if len(set(names)) < len(names):
-            raise InvalidJob(f"the columns {list(names)} have a name twice")
+            raise InvalidJob(f"the columns {list(names)} contain a name twice")
         if missing := [name for name in names if name not in by_name]:
             raise InvalidJob(
                 f"table {self.name!r} has no column {missing[0]!r}: its columns are {', '.join(map(repr, by_name))}"

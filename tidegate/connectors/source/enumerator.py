@@ -105,7 +105,7 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
     def handle_source_event(self, subtask_id: int, source_event: UserObject) -> None:
         """Handles an object that a reader sent. Raises ``NotImplementedError`` unless it is overridden."""
         raise NotImplementedError(
-            f"{type(self).__name__} takes no events, but subtask {subtask_id} sent {source_event!r}"
+            f"{type(self).__name__} does not handle events of readers, but subtask {subtask_id} sent {source_event!r}"
         )
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:

@@ -104,14 +104,16 @@ class EnumeratorHost(base.SourceReader):
         else:
             form, version, content, readers, ended, outbox = position
             if form != FORMAT:
-                raise CorruptData(f"the state of an enumerator is of format {form}, and this tidegate knows {FORMAT}")
+                raise CorruptData(
+                    f"the state of an enumerator has format {form}, and this version of tidegate reads format {FORMAT}"
+                )
             stored = self._source.get_enumerator_checkpoint_serializer().deserialize(version, content)
             self._enumerator = self._source.restore_enumerator(context, stored)
             self._outbox.extend(pickle.loads(outbox))
             if readers == self._readers:
                 self._ended.update(ended)
         if not isinstance(self._enumerator, SplitEnumerator):
-            raise InvalidJob(f"{type(self._source).__name__} made {self._enumerator!r}, which is no SplitEnumerator")
+            raise InvalidJob(f"{type(self._source).__name__} made {self._enumerator!r}, which is not a SplitEnumerator")
         self._restored_readers = self._readers if position is None else position[3]
 
     def give_back(self) -> None:
@@ -160,7 +162,7 @@ class EnumeratorHost(base.SourceReader):
         return len(self._ended) >= self._readers and not self._outbox
 
     def snapshot_state(self) -> list[base.SplitState]:
-        raise AssertionError("the snapshot of an enumerator is of a checkpoint")
+        raise AssertionError("an enumerator is snapshotted with snapshot_for(), which has the id of a checkpoint")
 
     def snapshot_for(self, checkpoint_id: int) -> list[base.SplitState]:
         if self._enumerator is None:
@@ -257,7 +259,7 @@ class _Context(SplitEnumeratorContext[SourceSplit]):
     def _checked(self, subtask: int) -> int:
         if not 0 <= subtask < self._readers:
             raise InvalidJob(
-                f"an enumerator speaks to reader {subtask}: there are {self._readers}, 0 to {self._readers - 1}"
+                f"an enumerator addressed reader {subtask}, but there are {self._readers} readers, 0 to {self._readers - 1}"
             )
         return subtask
 
@@ -265,7 +267,7 @@ class _Context(SplitEnumeratorContext[SourceSplit]):
 def encoded_split(serializer: SimpleVersionedSerializer[SourceSplit], split: SourceSplit) -> EncodedSplit:
     """Serializes a split. Raises ``InvalidJob`` for what is not a split."""
     if not isinstance(split, SourceSplit):
-        raise InvalidJob(f"splits are of a class below SourceSplit, and {split!r} is not")
+        raise InvalidJob(f"splits must be subclasses of SourceSplit, and {split!r} is not")
     return EncodedSplit(split.split_id(), [serializer.get_version(), serializer.serialize(split)])
 
 

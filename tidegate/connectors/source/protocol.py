@@ -159,7 +159,7 @@ def _decoded(content: bytes) -> tuple[int, ReaderMessage]:
     number, message = pickle.loads(content)
     if not isinstance(message, ReaderMessage):
         raise CorruptData(
-            f"a reader sent a {type(message).__name__} to its enumerator, which is no message of this version"
+            f"a reader sent a {type(message).__name__} to its enumerator, which this version of tidegate does not know"
         )
     return int(number), message
 

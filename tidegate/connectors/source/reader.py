@@ -100,7 +100,9 @@ class SourceReader(ABC, Generic[SplitT]):
 
     def handle_source_events(self, source_event: UserObject) -> None:
         """Handles an object that the enumerator sent. Raises ``NotImplementedError`` unless it is overridden."""
-        raise NotImplementedError(f"{type(self).__name__} takes no events, but its enumerator sent {source_event!r}")
+        raise NotImplementedError(
+            f"{type(self).__name__} does not handle events of its enumerator, but it sent {source_event!r}"
+        )
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Notes that a checkpoint was confirmed."""

@@ -82,7 +82,7 @@ class ReaderHost(base.SourceReader):
     def open(self, states: Sequence[base.SplitState]) -> None:
         reader = self._source.create_reader(_Context(self._context))
         if not isinstance(reader, SourceReader):
-            raise InvalidJob(f"{type(self._source).__name__} made {reader!r}, which is no SourceReader")
+            raise InvalidJob(f"{type(self._source).__name__} made {reader!r}, which is not a SourceReader")
         self._reader = reader
         if states:
             self.add_splits([state.split for state in states])
@@ -97,7 +97,7 @@ class ReaderHost(base.SourceReader):
             status = self._running.poll_next(self._output)
             if not isinstance(status, InputStatus):
                 raise InvalidJob(
-                    f"poll_next of {type(self._running).__name__} returned {status!r}, which is no InputStatus"
+                    f"poll_next of {type(self._running).__name__} returned {status!r}, which is not an InputStatus"
                 )
         self._is_at_end = status is InputStatus.END_OF_INPUT
         return self._output.take()
@@ -112,7 +112,7 @@ class ReaderHost(base.SourceReader):
         return self._is_at_end and not self.has_records()
 
     def snapshot_state(self) -> list[base.SplitState]:
-        raise AssertionError("the snapshot of a reader is of a checkpoint")
+        raise AssertionError("a reader is snapshotted with snapshot_for(), which has the id of a checkpoint")
 
     def snapshot_for(self, checkpoint_id: int) -> list[base.SplitState]:
         splits = [encoded_split(self._splits, split) for split in self._running.snapshot_state(checkpoint_id)]

@@ -84,7 +84,7 @@ class _Reader(SourceReader):
         return None
 
     def advance(self, records: int) -> None:
-        raise AssertionError("there are no records")
+        raise AssertionError("a job that runs as one Spark query emits no records")
 
     def is_finished(self) -> bool:
         return self._ended.is_set() and self._error is None
@@ -123,7 +123,7 @@ class _Reader(SourceReader):
             finally:
                 self._link.close()
         except (OSError, EOFError) as error:
-            raise Unreachable(f"the Spark driver broke off: {error}") from error
+            raise Unreachable(f"the connection to the Spark driver broke: {error}") from error
 
     def _reported(self, error: TidegateError, failures: int) -> TidegateError:
         kind: Callable[..., TidegateError] = UserFunctionError if error.domain == "user" else ExternalError

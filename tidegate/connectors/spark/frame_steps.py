@@ -115,7 +115,7 @@ def group_by(keys: Sequence[str], aggregates: Sequence[tuple[str, str, str | Non
     for key in keys:
         kind = schema.field(key).type
         if kind not in _NAMES or pa.types.is_floating(kind):
-            raise NotTheSame(f"the key {key!r} is {kind}")
+            raise NotTheSame(f"the key {key!r} has the type {kind}, whose values Spark may group differently")
     columns = tuple((name, _aggregate(function, column, schema)) for name, function, column in aggregates)
     return GroupBy(tuple(keys), columns)
 
@@ -151,11 +151,9 @@ def _translated(expression: Expression, schema: pa.Schema) -> _Typed:
             if function == "cast":
                 return _cast(values[0], options["target_type"])
             if options or function not in _CALLS:
-                raise NotTheSame(
-                    f"{expression!r} calls a function of Arrow that is not known to have its like in Spark"
-                )
+                raise NotTheSame(f"{expression!r} calls a function of Arrow that has no known equivalent in Spark")
             return _CALLS[function](expression, values, arguments)
-    raise NotTheSame(f"{expression!r} is not known to have its like in Spark")
+    raise NotTheSame(f"{expression!r} has no known equivalent in Spark")
 
 
 def _constant(value: pa.Scalar) -> _Typed:
@@ -170,7 +168,7 @@ def _constant(value: pa.Scalar) -> _Typed:
         return f"CAST('{found!r}' AS DOUBLE)", kind
     if kind == pa.string():
         return (f"'{found}'" if _PLAIN_TEXT.fullmatch(found) else f"CAST(X'{found.encode().hex()}' AS STRING)"), kind
-    raise NotTheSame(f"the constant {found!r} is {kind}")
+    raise NotTheSame(f"the constant {found!r} has the type {kind}, which has no known equivalent in Spark")
 
 
 def _cast(value: _Typed, kind: pa.DataType) -> _Typed:
@@ -182,7 +180,7 @@ def _cast(value: _Typed, kind: pa.DataType) -> _Typed:
     )
     if before == kind or is_wider or (before == pa.float32() and kind == pa.float64()):
         return f"CAST({text} AS {_NAMES[kind]})" if kind in _NAMES else text, kind
-    raise NotTheSame(f"a cast from {before} to {kind} fails for other values than Spark's")
+    raise NotTheSame(f"a cast from {before} to {kind} fails for different values in Spark")
 
 
 def _alike(expression: Expression, values: Sequence[_Typed], arguments: Sequence[Expression]) -> list[_Typed]:
@@ -197,7 +195,7 @@ def _alike(expression: Expression, values: Sequence[_Typed], arguments: Sequence
     else:
         raise NotTheSame(f"{expression!r} has values of different types: {', '.join(map(str, kinds))}")
     if wanted not in _NAMES:
-        raise NotTheSame(f"{expression!r} works on {wanted}")
+        raise NotTheSame(f"{expression!r} works on {wanted}, which Spark may treat differently")
     return [_under(value, wanted, argument) for value, argument in zip(values, arguments, strict=True)]
 
 
@@ -243,9 +241,11 @@ def _computed(expression: Call, values: Sequence[_Typed], arguments: Sequence[Ex
 def _divided(expression: Call, values: Sequence[_Typed], arguments: Sequence[Expression]) -> _Typed:
     divisor = arguments[1]
     if not isinstance(divisor, Literal) or not divisor.value.as_py():
-        raise NotTheSame(f"{expression!r} divides by what may be zero, which is no error here")
+        raise NotTheSame(f"{expression!r} may divide by zero, which is an error in Spark and not here")
     if any(not pa.types.is_signed_integer(kind) and kind != pa.float64() for _, kind in values):
-        raise NotTheSame(f"{expression!r} divides {' by '.join(str(kind) for _, kind in values)}")
+        raise NotTheSame(
+            f"{expression!r} divides {' by '.join(str(kind) for _, kind in values)}, which Spark does differently"
+        )
     left, right = (
         _fraction(argument)[0] if _is_whole_constant(argument) else f"CAST({text} AS DOUBLE)"
         for (text, _), argument in zip(values, arguments, strict=True)
@@ -300,10 +300,12 @@ def _of_values(
     text, kind = _translated(arguments[0], schema)
     wanted = options.get("value_set")
     if set(options) != {"value_set"} or not isinstance(wanted, pa.Array) or not len(wanted) or wanted.null_count:
-        raise NotTheSame(f"{expression!r} looks into a set that Spark's IN treats in another way")
+        raise NotTheSame(f"{expression!r} looks into a set that IN of Spark treats differently")
     both_whole = pa.types.is_signed_integer(kind) and pa.types.is_signed_integer(wanted.type)
     if not both_whole and (kind != wanted.type or kind != pa.string()):
-        raise NotTheSame(f"{expression!r} looks for {kind} among {wanted.type}")
+        raise NotTheSame(
+            f"{expression!r} looks for a {kind} among values of {wanted.type}, which Spark does differently"
+        )
     values = ", ".join(_constant(wanted[i])[0] for i in range(len(wanted)))
     return f"coalesce({text} IN ({values}), FALSE)", pa.bool_()
 
@@ -315,7 +317,7 @@ def _aggregate(function: str, column: str | None, schema: pa.Schema) -> str:
     if function == "count":
         return f"count({name})"
     if kind not in _NAMES or pa.types.is_string(kind):
-        raise NotTheSame(f"{function}({column!r}) is of {kind}")
+        raise NotTheSame(f"{function}({column!r}) is of a column of {kind}, which Spark aggregates differently")
     match function:
         case "sum":
             return _sum(name, kind)
@@ -325,7 +327,7 @@ def _aggregate(function: str, column: str | None, schema: pa.Schema) -> str:
             return f"coalesce({function}(CASE WHEN NOT isnan({name}) THEN {name} END), {function}({name}))"
         case "min" | "max":
             return f"{function}({name})"
-    raise NotTheSame(f"{function}({column!r}) is not known to have its like in Spark")
+    raise NotTheSame(f"{function}({column!r}) has no known equivalent in Spark")
 
 
 def _sum(name: str, kind: pa.DataType) -> str:

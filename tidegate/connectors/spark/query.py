@@ -78,7 +78,7 @@ def describe(
         try:
             return QueryDescription(frame.limit(0).toArrow().schema, _why_it_may_differ(frame))
         except Exception as error:
-            raise InvalidJob(f"the rows of from_spark cannot be handed out: {explained(error)}") from error
+            raise InvalidJob(f"the rows of from_spark cannot be read from Spark: {explained(error)}") from error
 
 
 def describe_stream(
@@ -303,7 +303,9 @@ def frame_of_job(
                 frame = frame.groupBy(*map(quoted, keys)).agg(*made)
     found = frame.limit(0).toArrow().schema
     if [(field.name, field.type) for field in found] != [(field.name, field.type) for field in schema]:
-        raise SchemaMismatch(f"Spark gives the columns {columns_of(found)}, and the operators {columns_of(schema)}")
+        raise SchemaMismatch(
+            f"Spark returns the columns {columns_of(found)}, but the operators declare {columns_of(schema)}"
+        )
     return frame
 
 

@@ -181,7 +181,7 @@ class _Writer(SinkWriter):
         self._is_ending = False
         for tag, _, content in state:
             if tag != HELD:
-                raise CorruptData(f"{tag!r:.200} is no state of a to_spark sink")
+                raise CorruptData(f"{tag!r:.200} is not the state of a to_spark sink")
             with pa.ipc.open_stream(content) as stream:
                 self._rows.add(stream)
 
@@ -257,7 +257,9 @@ class _Committer(Committer):
             self._link.ask(request, content)
         except (OSError, EOFError) as error:
             self.close()
-            raise Unreachable(f"the Spark driver broke off the write of epoch {request.epoch}: {error}") from error
+            raise Unreachable(
+                f"the connection to the Spark driver broke during the write of epoch {request.epoch}: {error}"
+            ) from error
         except (ExternalError, UserFunctionError) as error:
             raise ExternalError(
                 f"the write of epoch {request.epoch} failed: {error.message}", details=error.details

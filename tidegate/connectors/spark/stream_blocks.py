@@ -108,7 +108,7 @@ class BlockServer:
             ):
                 return
             if hello.batch != self._batch:
-                link.send(RequestFailed(f"batch {hello.batch} is over"))
+                link.send(RequestFailed(f"batch {hello.batch} of the stream has already ended"))
                 return
             while True:
                 message, rest = link.receive()

@@ -172,7 +172,7 @@ def _decoded(content: bytearray) -> Message:
     try:
         return _DECODER.decode(content)
     except UNREADABLE as error:
-        raise CorruptFrame(f"{len(content)} bytes are no message about a stream of Spark: {error}") from None
+        raise CorruptFrame(f"{len(content)} bytes are not a message about a Spark stream: {error}") from None
 
 
 class SparkLink:

@@ -29,7 +29,7 @@ _NAME = re.compile(r"[A-Za-z_][\w$]*(\.[A-Za-z_][\w$]*)*")
 def delta_writer(path: str = "", *, table: str = "", options: Mapping[str, str] | None = None) -> Write:
     """Returns a writer that appends to a Delta table at a path or in a catalog. Spark needs the package of Delta. Raises ``InvalidJob``."""
     if bool(path) == bool(table):
-        raise InvalidJob("delta_writer takes a path or a table")
+        raise InvalidJob("delta_writer needs a path or a table, and not both")
     chosen = dict(options or {})
 
     def write(rows: DataFrame, epoch: SparkEpoch) -> None:
@@ -62,7 +62,7 @@ def jdbc_writer(url: str, table: str, *, driver: str, properties: Mapping[str, s
     one transaction moves them and notes the epoch in ``tidegate_epochs``; both tables are created when missing. Raises ``InvalidJob`` for an invalid
     table name."""
     if not _NAME.fullmatch(table):
-        raise InvalidJob(f"jdbc_writer takes the name of a table, not {table!r}")
+        raise InvalidJob(f"jdbc_writer needs the name of a table, not {table!r}")
     chosen = {**(properties or {}), "driver": driver}
     markers = ".".join([*table.split(".")[:-1], MARKERS])
 

@@ -39,10 +39,10 @@ def run_as_one(graph: StreamGraph, configuration: Mapping[str, str]) -> StreamGr
     try:
         steps = _steps(graph.nodes)
     except NotTheSame as error:
-        _log.info("the job does not run in Spark as one: %s", error)
+        _log.info("the job does not run as one Spark query: %s", error)
         return graph
     made = _as_one(graph.nodes, steps)
-    _log.info("the job runs in Spark as one: %s", "; ".join(map(str, steps)) or "its rows as they are")
+    _log.info("the job runs as one Spark query: %s", "; ".join(map(str, steps)) or "its rows unchanged")
     return replace(graph, nodes=[made])
 
 
@@ -55,16 +55,16 @@ def _steps(nodes: Sequence[StreamNode]) -> list[FrameStep]:
     """Translates operators to DataFrame steps. Raises ``NotTheSame``."""
     source = nodes[0].options["source"]
     if source.materialize:
-        raise NotTheSame("the rows of its query are kept as files, since they may differ when they are read again")
+        raise NotTheSame("from_spark has materialize=True, so the rows of its query are kept as files")
     if nodes[0].options["watermark_strategy"] is not None:
-        raise NotTheSame("its source gives rows an event time")
+        raise NotTheSame("its source has a watermark strategy")
     for before, node in pairwise(nodes):
         if [edge.source for edge in node.inputs] != [before.node_id] or len(before.outputs) != 1:
             raise NotTheSame(
-                f"{node.display_name!r} has more than one input, or is not the only one that reads what it reads"
+                f"{node.display_name!r} has more than one input, or shares its input with another operator"
             )
         if node.inputs[0].tag or node.inputs[0].partitioner not in _DEALS:
-            raise NotTheSame(f"{node.display_name!r} reads a side output, or rows that are dealt in a way of their own")
+            raise NotTheSame(f"{node.display_name!r} reads a side output, or a stream with its own partitioning")
     return [_step(node) for node in nodes[1:-1]]
 
 
@@ -72,7 +72,7 @@ def _step(node: StreamNode) -> FrameStep:
     schema = node.inputs[0].type_info.arrow_schema()
     key = node.inputs[0].key
     if key is not None and key.selector is not None:
-        raise NotTheSame(f"{node.display_name!r} has a key that a function gives")
+        raise NotTheSame(f"{node.display_name!r} has a key that a Python function computes")
     match node.kind:
         case "filter_columns":
             return where(node.options["predicate"], schema)
@@ -80,7 +80,7 @@ def _step(node: StreamNode) -> FrameStep:
             return select(node.options["columns"], schema)
         case "columnar_aggregate":
             return group_by(node.options["keys"], node.options["aggregates"], schema)
-    raise NotTheSame(f"{node.display_name!r} is no operation of a DataFrame")
+    raise NotTheSame(f"{node.display_name!r} has no equivalent among the operations of a DataFrame")
 
 
 def _as_one(nodes: Sequence[StreamNode], steps: Sequence[FrameStep]) -> StreamNode:

@@ -31,5 +31,7 @@ def only_setting(settings: Configuration | None, key: str, default: str) -> str:
     found = {} if settings is None else settings.to_dict()
     strange = sorted(found.keys() - {key})
     if strange:
-        raise InvalidJob(f"settings {strange} of this format are not there{f'; {key} is' if key else ''}")
+        raise InvalidJob(
+            f"unknown settings of this format: {strange}{f'; it takes {key}' if key else ', which takes none'}"
+        )
     return found.get(key, default).upper()

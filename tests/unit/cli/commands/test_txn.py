@@ -69,7 +69,7 @@ def test_one_by_its_name(checkpoint: str, output: Path) -> None:
     first, second = (str(t["transaction"]) for t in listed(checkpoint))
     failed = tidegate("txn", "commit", "--yes", "--only", second, checkpoint)
     assert failed.exit_code == 1
-    assert "no checkpoint that was given lists" in failed.stderr
+    assert "none of the given checkpoints lists" in failed.stderr
     assert tidegate("txn", "abort", "--yes", "--only", first, checkpoint).stdout == f"aborted {first}\n"
     assert [t["status"] for t in listed(checkpoint)] == ["aborted", "pending"]
     assert "there is no transaction 'x'" in refused(tidegate("txn", "abort", "--only", "x", checkpoint), 2)

@@ -145,7 +145,7 @@ def test_a_directory_that_is_away_for_a_while_is_looked_for_again(
     job.checkpoint_until(lambda: lines_of(tmp_path) == LATER[:1])
     with caplog.at_level(logging.WARNING):
         directory.rename(tmp_path / "away")
-        job.checkpoint_until(lambda: "new splits were not looked for, which is tried again" in caplog.text)
+        job.checkpoint_until(lambda: "could not look for new splits (tried again" in caplog.text)
     (tmp_path / "away").rename(directory)
     arrive(directory / "b.txt", f"{LATER[1]}\n")
     job.checkpoint_until(lambda: len(lines_of(tmp_path)) > 1)

@@ -249,7 +249,7 @@ async def test_no_port_without_tls_is_opened_beyond_this_machine_but_where_that_
         await start_server("0.0.0.0", 0, register, "a server", transport=of_user(tmp_path))
     insecure = transport({"tidegate.security.insecure": "true"})
     server, port = await start_server("0.0.0.0", 0, register, "a server", transport=insecure)
-    assert "has no TLS: who reaches it runs programs as this user" in caplog.text
+    assert "has no TLS: everyone who can reach it can run programs as this user" in caplog.text
     assert await ask(f"127.0.0.1:{port}", insecure) == b"hello"
     await server.stop(None)
     certain = transport(write_stores(tmp_path / "tls"))

@@ -154,10 +154,14 @@ def test_values_of_a_given_type_are_checked() -> None:
         (pd.DataFrame({"a": [1.5]}), Types.SCHEMA(pa.schema([("a", pa.int64())])), "do not fit"),
         (pd.DataFrame({"a": [300]}), Types.SCHEMA(pa.schema([("a", pa.int8())])), "do not fit"),
         (pd.DataFrame({"a": [1, "x"]}), None, "column a"),
-        (pl.DataFrame({"a": [object()]}), None, "has a column that is none of Arrow"),
-        (pl.Series([object()]), None, "has a column that is none of Arrow"),
-        (pd.DataFrame({"a": pd.period_range("2026-01", periods=2, freq="M")}), None, "are not streamed: convert them"),
-        (pd.DataFrame({"a": [1 + 2j]}), None, "has a column that is none of Arrow"),
+        (pl.DataFrame({"a": [object()]}), None, "has a column that Arrow cannot hold"),
+        (pl.Series([object()]), None, "has a column that Arrow cannot hold"),
+        (
+            pd.DataFrame({"a": pd.period_range("2026-01", periods=2, freq="M")}),
+            None,
+            "cannot be streamed: convert them",
+        ),
+        (pd.DataFrame({"a": [1 + 2j]}), None, "has a column that Arrow cannot hold"),
     ],
 )
 def test_columns_that_do_not_fit_are_refused(collection: Any, kind: TypeInformation | None, message: str) -> None:

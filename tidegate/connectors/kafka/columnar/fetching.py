@@ -150,7 +150,9 @@ class ColumnarConsumer(ConsumerPort):
         for leader, asked in list(self._asked.items()):
             asked.waited_s += waited_s
             if asked.waited_s > ANSWER_LIMIT_S and not asked.future.is_done:
-                _LOG.info("a broker of Kafka at %s does not answer a fetch: its connection is closed", self._servers)
+                _LOG.info(
+                    "a broker of Kafka at %s did not answer a fetch request, so its connection is closed", self._servers
+                )
                 self._connections.drop(leader)
                 self._leaders.doubt(asked.positions)
                 del self._asked[leader]
@@ -231,7 +233,10 @@ class ColumnarConsumer(ConsumerPort):
         return arrived
 
     def _go_by_messages(self) -> None:
-        _LOG.info("Kafka at %s keeps records in a format from before version 0.11: they go one by one", self._servers)
+        _LOG.info(
+            "Kafka at %s keeps records in a format older than version 0.11: they are read one by one, which is slower",
+            self._servers,
+        )
         self._old_formats = False
         self._asked.clear()
         self._connections.close()

@@ -77,7 +77,7 @@ def goes_by_column(properties: Mapping[str, str]) -> bool:
     why = why_not_by_column(properties)
     if why is not None and why not in _told:
         _told.add(why)
-        _LOG.info("Kafka's records go one by one: %s", why)
+        _LOG.info("records of Kafka are handled one by one, which is slower: %s", why)
     return why is None
 
 

@@ -63,7 +63,7 @@ class Topics:
         if not self._connections.wait(lambda: bool(future.is_done), limit_s):
             if last:
                 raise refusal(last, abort=True)
-            raise failure(TimeoutError("no answer about a topic"), abort=True)
+            raise failure(TimeoutError("the broker's response does not mention the topic"), abort=True)
         if future.exception is not None:
             raise failure(future.exception, abort=True)
         self._connections.learn(future.value)

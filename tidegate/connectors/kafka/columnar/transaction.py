@@ -112,7 +112,9 @@ class ColumnarProducer(TransactionalProducer):
     def begin(self) -> None:
         codes = library().KafkaError
         if self._is_open:
-            raise library().KafkaException(codes(codes._STATE, "the transaction before was not ended"))
+            raise library().KafkaException(
+                codes(codes._STATE, "a transaction is still open; commit or abort it before the next begins")
+            )
         self._connections.flush()  # connections that were closed while nothing was to do are known before they are used
         self._is_open = True
         self._touched.clear()
@@ -122,7 +124,7 @@ class ColumnarProducer(TransactionalProducer):
         """Adds records to the transaction. Raises ``KafkaException``, and ``InvalidJob`` for records that cannot be sent by column."""
         if is_whole(records):
             raise InvalidJob(
-                "the checkpoint holds records with headers or chosen partitions, which this sink does not write: restore it into a table that "
+                "the checkpoint holds records with headers or chosen partitions, which this sink cannot write: restore it into a table that "
                 "has them, and leave them out after its next savepoint"
             )
         self._gathered.append(records)

@@ -88,7 +88,7 @@ class PreparedTransactions:
                 broker.commit(prepared.transactional_id, prepared.identity)
             except NotOpen:
                 if _said(broker, prepared) != COMMITTED:
-                    raise CorruptData(f"{prepared.name} is over, and was not committed") from None
+                    raise CorruptData(f"{prepared.name} has ended without being committed") from None
 
     def abort(self, transaction: Transaction) -> None:
         """Aborts by taking the id, and notes the abort for a job that is restored later."""

@@ -199,7 +199,7 @@ class TransactionSession:
         return ExternalError(
             f"the Kafka transaction {current.name} was ended at {self._settings.servers} while it was written, {open_s:.0f} s after it "
             f"began: the broker aborts what is open for longer than {TRANSACTION_TIMEOUT_KEY} ({self._settings.timeout_ms} ms), and "
-            "another sink with the same prefix of transactional ids does. Nothing is lost, its records are read again; make the "
+            "another sink with the same prefix of transactional ids aborts it too. Nothing is lost: its records are read again. Make the "
             "timeout longer than the interval of checkpoints and a restart, and the prefix one of this sink alone"
         )
 

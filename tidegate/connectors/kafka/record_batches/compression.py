@@ -42,7 +42,7 @@ def decompress(number: int, content: pa.Buffer, limit_bytes: int) -> bytes:
     """Decompresses the records of a batch by the codec ``number`` of its attributes. Raises ``Undecodable``, also for more than ``limit_bytes``."""
     name = _NAMES.get(number)
     if name is None or name == "none":
-        raise Undecodable(f"no compression has the number {number}")
+        raise Undecodable(f"the record batch names the unknown compression {number}")
     pieces: list[bytes | pa.Buffer] = []
     size_bytes = 0
     try:
@@ -50,9 +50,9 @@ def decompress(number: int, content: pa.Buffer, limit_bytes: int) -> bytes:
             pieces.append(piece)
             size_bytes += len(piece)
             if size_bytes > limit_bytes:
-                raise Undecodable(f"more than {limit_bytes} bytes of {name}")
+                raise Undecodable(f"{name} data unpacks to more than {limit_bytes} bytes")
     except (pa.ArrowException, OSError) as error:
-        raise Undecodable(f"not {name}: {error}") from error
+        raise Undecodable(f"the data is not {name}: {error}") from error
     return b"".join(pieces)
 
 
@@ -89,7 +89,7 @@ def _raw_snappy(content: pa.Buffer) -> pa.Buffer:
         if byte < 0x80:
             break
     if size_bytes > _SNAPPY_MOST * len(content):
-        raise Undecodable(f"snappy says that {len(content)} bytes stand for {size_bytes}")
+        raise Undecodable(f"the snappy header claims {size_bytes} bytes for {len(content)} compressed bytes")
     return pa.Codec("snappy").decompress(content, decompressed_size=size_bytes)
 
 

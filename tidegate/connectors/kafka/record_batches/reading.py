@@ -122,7 +122,7 @@ def _batches(content: memoryview | bytes, data: varints.Bytes) -> Iterator[_Batc
                 f"the record batch at offset {base_offset} has message format {magic}, but only format {MAGIC} is read by column"
             )
         if length < HEADER.size - LENGTH_ENDS_AT:
-            raise CorruptData(f"the record batch at offset {base_offset} says that its length is {length}")
+            raise CorruptData(f"the record batch at offset {base_offset} has the invalid length {length} in its header")
         if end > len(data):
             return
         yield _batch(content, data, at, end)

@@ -60,7 +60,9 @@ class RecordStarts:
                 at = behind
             steps = 1 if len(run) >= _FEW else min(2 * steps, _LONGEST_WALK)
         if at != end:
-            raise BrokenChain(f"{count} records end {abs(end - at)} bytes {'before' if at < end else 'behind'} the end")
+            raise BrokenChain(
+                f"{count} records end {abs(end - at)} bytes {'before' if at < end else 'after'} the end of the batch"
+            )
         return np.concatenate(pieces) if pieces else _NONE
 
     def _walk(self, at: int, end: int, count: int) -> tuple[list[int], int]:
@@ -71,16 +73,16 @@ class RecordStarts:
             length, shift, byte = 0, 0, 0x80
             while byte >= 0x80:
                 if at >= end or shift == 7 * _LONGEST_PREFIX:
-                    raise BrokenChain("a record's length is cut off")
+                    raise BrokenChain("the length of a record is cut off")
                 byte = view[at]
                 length |= (byte & 0x7F) << shift
                 shift += 7
                 at += 1
             if length & 1 or length >> 1 < _SMALLEST_LENGTH:
-                raise BrokenChain(f"a record has a length of {(length >> 1) ^ -(length & 1)}")
+                raise BrokenChain(f"a record has the negative length {(length >> 1) ^ -(length & 1)}")
             at += length >> 1
             if at > end:
-                raise BrokenChain(f"a record of {length >> 1} bytes passes the end")
+                raise BrokenChain(f"a record of {length >> 1} bytes reaches beyond the end of the batch")
         return found, at
 
     def _run(self, previous: int, at: int, end: int, missing: int, *, many: bool) -> tuple[Numbers, int]:

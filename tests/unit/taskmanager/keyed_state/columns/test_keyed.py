@@ -325,7 +325,7 @@ def test_a_key_that_has_no_fixed_form_is_refused() -> None:
 
 def test_more_keys_than_memory_is_told() -> None:
     live = state(capacity=1 << 12)
-    with pytest.raises(NoResourceAvailable, match="no room in this machine's memory"):
+    with pytest.raises(NoResourceAvailable, match="does not fit into this machine's memory"):
         live.rows.locate([pa.array(range(1 << 13))])
 
 

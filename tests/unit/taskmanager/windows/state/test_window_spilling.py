@@ -178,7 +178,7 @@ def test_a_file_that_cannot_be_written_whole_loses_nothing(tmp_path: Path) -> No
     try:
         with pytest.raises(
             StorageError,
-            match=rf"operator 'sums': \d+ bytes of its windows cannot be written to {tmp_path}: .*make room",
+            match=rf"operator 'sums': \d+ bytes of its windows cannot be written to {tmp_path}: .*free space",
         ):
             state.add(batches[2])
     finally:

@@ -107,5 +107,5 @@ def test_a_bad_line_fails_the_job_unless_something_else_was_chosen(tmp_path: Pat
 def test_other_choices_are_refused() -> None:
     with pytest.raises(InvalidJob, match="'fail' the job"):
         FileSource.for_json_lines("x", schema=SCHEMA, bad_lines="ignore")
-    with pytest.raises(InvalidJob, match="takes bad lines: OutputTag"):
+    with pytest.raises(InvalidJob, match="has the wrong type: write OutputTag"):
         FileSource.for_json_lines("x", schema=SCHEMA, bad_lines=OutputTag("bad", Types.STRING()))

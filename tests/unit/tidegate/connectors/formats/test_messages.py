@@ -140,7 +140,7 @@ def test_a_json_type_that_is_not_the_streams_is_refused() -> None:
 
 
 def test_what_is_no_schema_is_refused() -> None:
-    with pytest.raises(InvalidJob, match="no deserialization schema"):
+    with pytest.raises(InvalidJob, match="not a deserialization schema"):
         deserializer_of("json")
     with pytest.raises(InvalidJob, match="one column of bytes or text"):
         ByteArraySchema().encode(pa.record_batch({"a": [1], "b": [2]}), ROW)

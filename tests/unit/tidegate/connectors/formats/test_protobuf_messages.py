@@ -154,7 +154,7 @@ def test_a_required_field_that_is_null_is_an_error() -> None:
 
 
 def test_what_names_no_message_is_refused(tmp_path: Any) -> None:
-    with pytest.raises(InvalidJob, match="is no Protobuf message"):
+    with pytest.raises(InvalidJob, match="is not a Protobuf message"):
         ProtobufRowDeserializationSchema(int)
     with pytest.raises(InvalidJob, match="or both descriptor_file and message_name"):
         ProtobufRowDeserializationSchema()

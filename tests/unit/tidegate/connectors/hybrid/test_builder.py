@@ -53,7 +53,7 @@ def test_what_a_function_makes_is_checked_at_the_switch() -> None:
 
     found: Source = of(WORDS).made(WORDS)
     assert found is WORDS
-    with pytest.raises(InvalidJob, match="which is no source"):
+    with pytest.raises(InvalidJob, match="which is not a source"):
         of("topic").made(WORDS)
     with pytest.raises(InvalidJob, match="must end"):
         of(WATCHED).made(WORDS)

@@ -212,7 +212,7 @@ def test_a_lost_answer_ends_the_producer(monkeypatch: pytest.MonkeyPatch, kind: 
     made.give_up(raised.value.args[0])
     assert kinds(brokers).count(kind) == 1
     assert not [request for _, request in brokers.asked if isinstance(request, EndTxnRequest) and not request.committed]
-    with pytest.raises(KafkaException, match="was not ended"):
+    with pytest.raises(KafkaException, match="is still open"):
         made.begin()
 
 

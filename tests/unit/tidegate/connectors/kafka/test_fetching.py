@@ -308,7 +308,7 @@ def test_a_look_for_new_partitions_that_fails_is_repeated_and_what_is_known_is_r
     assert values([read]) == [b"0", b"1", b"2"]
     assert found.found is not None
     assert found.split_id == "t-1"
-    assert len([message for message in caplog.messages if "new partitions were not looked for" in message]) == 2
+    assert len([message for message in caplog.messages if "could not look for new partitions" in message]) == 2
 
 
 class Growing(Client):

@@ -346,7 +346,7 @@ def test_old_message_formats_are_refused_by_name() -> None:
         (changed(batch(numbered(0, 1)), 72, 0x04), "offset 0 to 1 have records out of order"),
         (changed(batch(many(3)), 23, 0, 0, 0, 1), "3 records up to 1"),
         (changed(batch(many(3)), 61, 0x01), "a length of -1"),
-        (changed(batch(many(3)), 61, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF), "length is cut off"),
+        (changed(batch(many(3)), 61, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF), "the length of a record is cut off"),
         (changed(batch([(0, 0, None, b"v")]), 65, 0x05), "record 0 of the record batch at offset 0 does not have the fields"),
         (changed(batch([(0, 0, None, b"v")]), 66, 0x40), "does not have the fields"),
         (changed(batch([(0, 0, None, b"v" * 20)]), 63, *[0xFF] * 11), "does not have the fields"),
@@ -354,10 +354,10 @@ def test_old_message_formats_are_refused_by_name() -> None:
         (changed(batch(many(3)), 22, 0x02), "do not decompress"),
         (changed(batch(many(3)), 22, 0x03), "do not decompress: not lz4"),
         (changed(batch(many(3)), 22, 0x04), "do not decompress: not zstd"),
-        (changed(batch(many(3)), 22, 0x07), "no compression has the number 7"),
+        (changed(batch(many(3)), 22, 0x07), "the unknown compression 7"),
         (batch(many(3))[:8] + b"\xff" * 4 + batch(many(3))[12:], "its length is -1"),
         (repacked(batch(many(3)), 2, b"\x82SNAPPY\0" + bytes(8) + b"\0\0\1\0"), "cut off"),
-        (repacked(batch(many(3)), 2, b"\xff\xff\xff\xff\x0f\0"), "snappy says"),
+        (repacked(batch(many(3)), 2, b"\xff\xff\xff\xff\x0f\0"), "the snappy header claims"),
     ],
 )  # fmt: skip
 def test_what_is_broken_is_said(broken: bytes, said: str) -> None:

@@ -81,5 +81,5 @@ def test_each_message_of_each_reader_is_taken_once_in_order() -> None:
 
 
 def test_what_is_no_message_is_refused() -> None:
-    with pytest.raises(CorruptData, match="no message of this version"):
+    with pytest.raises(CorruptData, match="which this version of tidegate does not know"):
         Arrivals().take(0, pickle.dumps((1, "hello")))

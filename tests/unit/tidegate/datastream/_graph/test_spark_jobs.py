@@ -59,7 +59,7 @@ def test_a_job_of_columns_is_one_vertex_that_says_what_spark_does(caplog: pytest
     assert isinstance(made, SparkFrameJob)
     assert made.schema.names == ["name", "sold", "euros"]
     assert made.parallelism == 3
-    assert "the job runs in Spark as one: where (`cents` > CAST(0 AS BIGINT)); select name, " in caplog.text
+    assert "the job runs as one Spark query: where (`cents` > CAST(0 AS BIGINT)); select name, " in caplog.text
 
 
 def test_the_plan_shows_it_too() -> None:
@@ -76,19 +76,19 @@ def doubled(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 OTHERS: list[tuple[str, Callable[[StreamExecutionEnvironment], object]]] = [
     (
-        "'MapBatches' is no operation of a DataFrame",
+        "'MapBatches' has no equivalent among the operations of a DataFrame",
         lambda env: rows(env).map_batches(doubled, SCHEMA).to_spark(written),
     ),
     ("'Map' is no operation", lambda env: rows(env).map(lambda row: row, rows(env).get_type()).to_spark(written)),
     ("whole numbers wrap", lambda env: rows(env).select(c=col("cents") + 1).to_spark(written)),
-    ("may differ when they are read again", lambda env: rows(env, materialize=True).to_spark(written)),
+    ("the rows of its query are kept as files", lambda env: rows(env, materialize=True).to_spark(written)),
     (
-        "gives rows an event time",
+        "has a watermark strategy",
         lambda env: rows(env, WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("day")).to_spark(
             written
         ),
     ),
-    ("dealt in a way of their own", lambda env: rows(env).broadcast().to_spark(written)),
+    ("a stream with its own partitioning", lambda env: rows(env).broadcast().to_spark(written)),
     ("more than one input", lambda env: rows(env).union(rows(env)).to_spark(written)),
 ]
 
@@ -102,7 +102,7 @@ def test_any_other_job_runs_as_it_did_and_the_log_says_why(
     with caplog.at_level(logging.INFO, "tidegate"):
         names = [node.name for node in env.stream_graph().nodes]
     assert names[-1] == "Spark sink"
-    assert "the job does not run in Spark as one: " in caplog.text
+    assert "the job does not run as one Spark query: " in caplog.text
     assert why in caplog.text
 
 
@@ -115,4 +115,4 @@ def test_a_stream_and_another_sink_are_no_such_jobs(caplog: pytest.LogCaptureFix
     totals(switched_off)
     with caplog.at_level(logging.INFO, "tidegate"):
         assert [len(env.stream_graph().nodes) for env in (streaming, to_files, switched_off)] == [5, 2, 5]
-    assert "in Spark as one" not in caplog.text
+    assert "as one Spark query" not in caplog.text
