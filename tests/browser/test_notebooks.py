@@ -143,10 +143,10 @@ print(new_env().from_collection([{1: 2}]).preview().table.to_pylist())
 
 def test_bad_words_are_one_line(kernel: Kernel) -> None:
     for code, words in {
-        "endless(new_env()).show(0)": "a preview has 1 row or more",
+        "endless(new_env()).show(0)": "a preview needs at least 1 row",
         "endless(new_env()).plot('m', 'n')": "plot: the stream has no column 'm'; it has station, n",
         "endless(new_env()).plot('n', 'station')": "plot: column 'station' is a string",
-        "endless(new_env()).plot('station', 'n')": "the x axis is of numbers or times",
+        "endless(new_env()).plot('station', 'n')": "the x axis needs numbers or times",
         "new_env().from_collection([{}]).plot('a', 'b')": "plot() needs columns",
     }.items():
         output = kernel.run(code)

@@ -108,8 +108,8 @@ def _bucket(configuration: Configuration) -> BucketSettings:
     lease_ms, renew_ms = get(options.LEASE_DURATION), get(options.RENEW_INTERVAL)
     if renew_ms * 3 > lease_ms:
         raise ConfigurationError(
-            f"{options.RENEW_INTERVAL.key} is {renew_ms} ms and must be at most a third of {options.LEASE_DURATION.key}, {lease_ms} ms: one write that "
-            "is late must not end the lead"
+            f"{options.RENEW_INTERVAL.key} is {renew_ms} ms and must be at most a third of {options.LEASE_DURATION.key}, {lease_ms} ms: a single "
+            "late write must not end the leadership"
         )
     return BucketSettings(storage_directory(configuration), lease_ms, renew_ms)
 

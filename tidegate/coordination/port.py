@@ -102,7 +102,7 @@ def decode_leader(content: bytes, place: str) -> Leader:
     try:
         return msgspec.json.decode(content, type=Leader)
     except UNREADABLE as error:
-        raise CorruptData(f"{place} does not say who leads: {error}") from None
+        raise CorruptData(f"{place} does not name the leader: {error}") from None
 
 
 def encode_contact(contact: Contact) -> bytes:
@@ -114,4 +114,4 @@ def decode_contact(content: bytes, place: str) -> Contact:
     try:
         return msgspec.json.decode(content, type=Contact)
     except UNREADABLE as error:
-        raise CorruptData(f"{place} does not say where a JobManager is: {error}") from None
+        raise CorruptData(f"{place} does not hold the address of a JobManager: {error}") from None

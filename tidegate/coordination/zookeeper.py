@@ -165,7 +165,7 @@ class ZooKeeperElection:
         elif state == KazooState.SUSPENDED:
             self._tell(Suspended("the connection to ZooKeeper is suspended"))
         else:
-            self._tell(Lost("its session with ZooKeeper is over"))
+            self._tell(Lost("its session with ZooKeeper has ended"))
 
     def _session(self) -> int:
         known = self._client.client_id
@@ -337,7 +337,7 @@ def _answers(what: str) -> Iterator[None]:
     try:
         yield
     except SessionExpiredError:
-        raise Deposed("this JobManager leads no longer: its session with ZooKeeper is over") from None
+        raise Deposed("this JobManager is no longer the leader: its session with ZooKeeper has ended") from None
     except NoAuthError as error:
         raise _failure(what, error) from None
     except (KazooTimeoutError, KazooException) as error:

@@ -264,7 +264,7 @@ def quantile(column: str | Expression, share: float) -> Aggregate:
     """Returns the smallest value that is not exceeded by this share of the values (DuckDB's ``quantile_disc``), to 1 % of its size. NaN is ignored.
     Raises ``InvalidJob`` unless ``share`` is from 0 to 1."""
     if not 0.0 <= share <= 1.0:
-        raise InvalidJob(f"quantile({column!r}, {share!r}): the share is from 0 to 1")
+        raise InvalidJob(f"quantile({column!r}, {share!r}): the share must be from 0 to 1")
     name = _name_of(column)
     return Aggregate("quantile", name, f"p{share * 100:g}_{name}".replace(".", "_"), float(share))
 

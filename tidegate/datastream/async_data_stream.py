@@ -86,7 +86,7 @@ def _wait(
             f"Method 'async_invoke' of class '{type(function).__qualname__}' should be declared as 'async def'."
         )
     if not isinstance(strategy, AsyncRetryStrategy):
-        raise InvalidJob(f"not an AsyncRetryStrategy: {strategy!r}")
+        raise InvalidJob(f"{strategy!r} is not an AsyncRetryStrategy")
     if strategy.get_retry_predicate() is None:
         raise InvalidJob(f"the retry predicate of the strategy {type(strategy).__qualname__} is None")
     timeout_ms = to_millis(timeout, "the timeout of async I/O in ms")

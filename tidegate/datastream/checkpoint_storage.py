@@ -13,7 +13,7 @@ class CheckpointStorage:
     @property
     def options(self) -> dict[str, str]:
         """Returns the configuration that selects it."""
-        raise AttributeError(f"{type(self).__name__} is no checkpoint storage that tidegate knows")
+        raise AttributeError(f"{type(self).__name__} is not a checkpoint storage that tidegate supports")
 
 
 class JobManagerCheckpointStorage(CheckpointStorage):

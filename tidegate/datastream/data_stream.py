@@ -417,7 +417,7 @@ class DataStream(OperatorHandle):
         any other function."""
         if not isinstance(func, ProcessFunction):
             raise InvalidJob(
-                f"process needs a ProcessFunction, not {func!r} (a KeyedProcessFunction goes behind key_by)"
+                f"process needs a ProcessFunction, not {func!r} (a KeyedProcessFunction needs key_by before it)"
             )
         return self._transform("process", "PROCESS", {"func": func}, type_of(output_type))
 
@@ -675,8 +675,8 @@ class DataStream(OperatorHandle):
     def iterate(self, max_wait_time_ms: int = 0) -> DataStream:
         """Raises ``InvalidJob``: iterations, which Flink has deprecated, are not supported."""
         raise InvalidJob(
-            "iterate() is not available in tidegate, and deprecated in Flink: a job has no cycles. Send what is to come back "
-            "through a topic or a table outside, and read it as a source"
+            "iterate() is not available in tidegate, and deprecated in Flink: a job has no cycles. Write the records that should "
+            "come back to a topic or a table, and read that as a source"
         )
 
     def to_spark(self, write: Callable[[DataFrame, SparkEpoch], None]) -> DataStreamSink:
@@ -753,7 +753,7 @@ class DataStream(OperatorHandle):
     def _bound_strategy(self, strategy: WatermarkStrategy) -> WatermarkStrategy:
         """Checks a strategy against this stream; a timestamp column of a record stream becomes an assigner."""
         if not isinstance(strategy, WatermarkStrategy):
-            raise InvalidJob(f"not a WatermarkStrategy: {strategy!r}")
+            raise InvalidJob(f"{strategy!r} is not a WatermarkStrategy")
         return bind_strategy(strategy, self.get_type())
 
     def _columns(self, method: str) -> pa.Schema:
@@ -868,7 +868,7 @@ class KeyedStream(DataStream):
         """Applies a ``KeyedProcessFunction``, which has state and timers for each key. Raises ``InvalidJob`` for any
         other function."""
         if not isinstance(func, KeyedProcessFunction):
-            raise InvalidJob(f"process behind key_by needs a KeyedProcessFunction, not {func!r}")
+            raise InvalidJob(f"process after key_by needs a KeyedProcessFunction, not {func!r}")
         return self._keyed("keyed_process", "KEYED PROCESS", {"func": func}, type_of(output_type))
 
     def window(self, window_assigner: WindowAssigner[Record, AssignedWindow]) -> WindowedStream:
@@ -915,7 +915,7 @@ class KeyedStream(DataStream):
     def _partitioned(self, partitioner: Partitioning, shown_as: str = "") -> DataStream:
         raise InvalidJob(
             f"{(shown_as or partitioner.value).lower()}: the records of a keyed stream go where their keys belong; "
-            "redistribute them before key_by, or behind an operator"
+            "redistribute them before key_by, or after an operator"
         )
 
     # --- inside ----------------------------------------------------------------------------------
@@ -1145,7 +1145,7 @@ class WindowsOfStream:
     def trigger(self, trigger: Trigger[Record, AssignedWindow]) -> Self:
         """Replaces the assigner's default trigger."""
         if not isinstance(trigger, Trigger):
-            raise InvalidJob(f"not a Trigger: {trigger!r}")
+            raise InvalidJob(f"{trigger!r} is not a Trigger")
         if isinstance(self._assigner, MergingWindowAssigner) and not trigger.can_merge():
             raise InvalidJob(
                 f"{type(trigger).__name__} cannot be used with {self._assigner!r}, whose windows merge: its can_merge() must "
@@ -1158,7 +1158,7 @@ class WindowsOfStream:
         """Sets an evictor, which removes records from the window when it fires (Flink's Java API; PyFlink has no evictors). The window then keeps all
         its records until it ends."""
         if not isinstance(evictor, Evictor):
-            raise InvalidJob(f"not an Evictor: {evictor!r}")
+            raise InvalidJob(f"{evictor!r} is not an Evictor")
         self._evictor = evictor
         return self
 
@@ -1334,7 +1334,9 @@ class WindowedStream(WindowsOfStream):
     def _refuse_settings(self) -> None:
         settings = (self._trigger, self._evictor, self._late_tag, self._allowed_lateness_ms or None)
         if any(setting is not None for setting in settings):
-            raise InvalidJob("agg knows no trigger, evictor, allowed lateness or side output for late data")
+            raise InvalidJob(
+                "agg does not support a trigger, an evictor, allowed lateness or a side output for late data"
+            )
 
 
 class AllWindowedStream(WindowsOfStream):
@@ -1375,7 +1377,7 @@ class IntervalJoin:
 
     def __init__(self, left: KeyedStream, right: KeyedStream) -> None:
         if not isinstance(right, KeyedStream):
-            raise InvalidJob("interval_join needs two keyed streams: put key_by behind the other one, too")
+            raise InvalidJob("interval_join needs two keyed streams: call key_by on the other one, too")
         if left.get_execution_environment() is not right.get_execution_environment():
             raise InvalidJob("the two streams belong to different environments")
         self._left = left
@@ -1475,7 +1477,7 @@ class CoGroupedStreams:
     def adapter(self, function: UserObject) -> WindowFunction[Record, Record, Key, AssignedWindow]:
         """Returns the window function that adapts a CoGroupFunction."""
         if not isinstance(function, CoGroupFunction):
-            raise InvalidJob(f"apply behind co_group needs a CoGroupFunction, not {function!r}")
+            raise InvalidJob(f"apply after co_group needs a CoGroupFunction, not {function!r}")
         return CoGroupWindow(function)
 
 
@@ -1489,7 +1491,7 @@ class JoinedStreams(CoGroupedStreams):
             return FlatJoinWindow(function)
         if isinstance(function, JoinFunction) or (callable(function) and not isinstance(function, Function)):
             return JoinWindow(function)
-        raise InvalidJob(f"apply behind join needs a JoinFunction, a FlatJoinFunction or a function, not {function!r}")
+        raise InvalidJob(f"apply after join needs a JoinFunction, a FlatJoinFunction or a function, not {function!r}")
 
 
 class Where:

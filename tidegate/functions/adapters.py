@@ -275,4 +275,4 @@ def _epoch_ms(moment: FieldValue) -> int:
         return (aware - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1)
     if isinstance(moment, dt.date):
         return (moment - dt.date(1970, 1, 1)).days * 86_400_000
-    raise InvalidJob(f"not an event time: {moment!r} (needed: ms since the epoch, a datetime or a date)")
+    raise InvalidJob(f"{moment!r} is not an event time, which is ms since the epoch, a datetime or a date")

@@ -303,7 +303,7 @@ class StateDescriptor:
         if not name:
             raise InvalidJob(f"a {type(self).__name__} needs a name that is not empty")
         if not isinstance(type_info, TypeInformation):
-            raise InvalidJob(f"state {name!r}: {type_info!r} is no TypeInformation; use one of Types")
+            raise InvalidJob(f"state {name!r}: {type_info!r} is not a TypeInformation; use one of Types")
         self.name = name
         self.type_info = type_info
         self._ttl_config: StateTtlConfig | None = None
@@ -385,7 +385,7 @@ class ReducingStateDescriptor(StateDescriptor):
     ) -> None:
         super().__init__(name, type_info)
         if not callable(getattr(reduce_function, "reduce", reduce_function)):
-            raise InvalidJob(f"state {name!r}: neither a ReduceFunction nor a callable: {reduce_function!r}")
+            raise InvalidJob(f"state {name!r} needs a ReduceFunction or a function, not {reduce_function!r}")
         self._reduce_function = reduce_function
 
     def get_reduce_function(self) -> ReduceFunction | Callable[[Record, Record], Record]:
@@ -399,7 +399,7 @@ class AggregatingStateDescriptor(StateDescriptor):
     def __init__(self, name: str, agg_function: AggregateFunction, state_type_info: TypeInformation) -> None:
         super().__init__(name, state_type_info)
         if not hasattr(agg_function, "create_accumulator"):
-            raise InvalidJob(f"state {name!r}: not an AggregateFunction: {agg_function!r}")
+            raise InvalidJob(f"state {name!r} needs an AggregateFunction, not {agg_function!r}")
         self._agg_function = agg_function
 
     def get_agg_function(self) -> AggregateFunction:

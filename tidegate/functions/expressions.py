@@ -100,7 +100,7 @@ class Expression(ABC):
         """Returns a field of a nested row, or the value of a key in a map: ``col("order")["customer"]["city"]``. Null where the row or
         the map is, or where it lacks the key."""
         if not isinstance(name, str):
-            raise TypeError(f"{self!r}[{name!r}]: fields and keys are named by texts")
+            raise TypeError(f"{self!r}[{name!r}]: fields and keys are named by strings")
         return Nested(self, name)
 
     def is_null(self) -> Expression:

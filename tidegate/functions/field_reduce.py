@@ -21,7 +21,9 @@ class FieldReduce(ReduceFunction):
         """Creates the function after checking it against the type of the stream, as far as that is known. Raises ``InvalidJob``."""
         if isinstance(stream_type, BasicTypeInfo):
             if position != 0:
-                raise InvalidJob(f"{function}({position!r}): records of {stream_type!r} have no fields but 0")
+                raise InvalidJob(
+                    f"{function}({position!r}): records of {stream_type!r} are not composite, so only field 0 exists"
+                )
             return FieldReduce(function, None)
         if isinstance(stream_type, (RowTypeInfo, TupleTypeInfo, ArrowTypeInfo)):
             names = stream_type.arrow_schema().names

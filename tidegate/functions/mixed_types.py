@@ -263,7 +263,7 @@ def _representable(members: pa.Array, kind: pa.DataType) -> list[object]:
 def _of_numbers(function: Callable[..., NumpyColumn], left: Datum, right: Datum) -> Datum:
     kind = pc.add(pa.array([], left.type), pa.array([], right.type)).type  # raises for what are no numbers
     if not _is_number(kind):
-        raise pa.ArrowTypeError(f"{left.type} and {right.type} have no quotient that is rounded down")
+        raise pa.ArrowTypeError(f"{left.type} and {right.type} cannot be divided and rounded down")
     sides = [_array(pc.cast(side, kind)) for side in (left, right)]
     valid = _both_valid(sides)
     numerators, divisors = (_values(side) for side in sides)
@@ -335,7 +335,7 @@ def _as_decimal(column: pa.Array) -> pa.Array:
     if pa.types.is_null(column.type):
         return column.cast(pa.decimal128(1, 0))
     if not pa.types.is_integer(column.type):
-        raise pa.ArrowTypeError(f"a decimal and {column.type} have no quotient")
+        raise pa.ArrowTypeError(f"a decimal cannot be divided by a value of {column.type}")
     digits = {8: 3, 16: 5, 32: 10, 64: 20 if column.type == pa.uint64() else 19}[column.type.bit_width]
     return column.cast(pa.decimal128(digits, 0))
 

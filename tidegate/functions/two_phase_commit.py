@@ -165,6 +165,6 @@ class TwoPhaseCommitSinkFunction(Function, Generic[IN, TXN, CONTEXT]):
     def enable_transaction_timeout_warnings(self, warning_ratio: float) -> TwoPhaseCommitSinkFunction[IN, TXN, CONTEXT]:
         """Logs a warning for a transaction that is committed after more than this part of the timeout, 0 to 1. Raises ``ValueError`` for another ratio."""
         if not 0 <= warning_ratio <= 1:
-            raise ValueError(f"a warning ratio is between 0 and 1, not {warning_ratio}")
+            raise ValueError(f"the warning ratio must be between 0 and 1, not {warning_ratio}")
         self.transaction_timeout_warning_ratio = warning_ratio
         return self

@@ -35,7 +35,7 @@ def fenced_off(generation: Generation, highest: Generation | None) -> str | None
     if seen == UNORDERED or generation == highest or term > seen:
         return None
     if term == UNORDERED:
-        return f"it has no term (high-availability.type NONE), and a JobManager of term {seen} led here"
+        return f"it has no term (high-availability.type NONE), and this process has already obeyed a JobManager of term {seen}"
     if term == seen:
         return f"it claims term {term}, which another JobManager has"
     return f"its term is {term}, and a JobManager of term {seen} has led since"

@@ -234,8 +234,8 @@ def _conflict(edge: JobEdge, vertices: dict[VertexId, JobVertex], found: dict[Ve
         return ""
     return (
         f"{vertices[edge.target].name!r} was {target.value} in the checkpoint, but its producer "
-        f"{vertices[edge.source].name!r} is {source.value}: it would get data after its end; give new operators that feed it "
-        "a place behind it, or start from a checkpoint that was taken before anything finished"
+        f"{vertices[edge.source].name!r} is {source.value}: it would get data after its end; place new operators that feed it "
+        "after it, or start from a checkpoint that was taken before anything finished"
     )
 
 

@@ -162,12 +162,14 @@ def _check_graph(nodes: tuple[Node, ...], edges: tuple[ExecEdge, ...]) -> None:
     for edge in edges:
         for end in (edge.source, edge.target):
             if end not in by_id:
-                raise MalformedPlan(f"an edge from {edge.source} to {edge.target} names node {end}, which is not there")
+                raise MalformedPlan(
+                    f"an edge from {edge.source} to {edge.target} names node {end}, which the plan does not have"
+                )
     inputs = _inputs(nodes, edges)
     for id, sources in inputs.items():
         wanted = len(by_id[id].input_properties)
         if len(sources) != wanted:
-            raise MalformedPlan(f"node {id}, {by_id[id].kind}, has {len(sources)} inputs and takes {wanted}")
+            raise MalformedPlan(f"node {id}, {by_id[id].kind}, has {len(sources)} inputs, but takes {wanted}")
     _check_order(inputs)
 
 

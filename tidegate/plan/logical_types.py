@@ -203,7 +203,7 @@ def decode_type(value: object) -> LogicalType:
     if isinstance(value, str):
         return parse_type(value)
     if not isinstance(value, Mapping):
-        raise MalformedPlan(f"a type is a text or an object, not {value!r}")
+        raise MalformedPlan(f"a type must be a string or an object, not {value!r}")
     rest = dict(value)
     name, nullable = rest.pop("type", None), rest.pop("nullable", True)
     try:
@@ -226,7 +226,7 @@ def decode_type(value: object) -> LogicalType:
     if rest:
         raise MalformedPlan(f"unknown field {sorted(rest)[0]!r} of the type {name}")
     if len(found.children) != _CHILDREN.get(root, 0):
-        raise MalformedPlan(f"the type {name} has {_CHILDREN.get(root, 0)} types in it, not {len(found.children)}")
+        raise MalformedPlan(f"the type {name} takes {_CHILDREN.get(root, 0)} element types, not {len(found.children)}")
     return found
 
 

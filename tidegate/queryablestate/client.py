@@ -337,7 +337,7 @@ class QueryableStateClient:
             raise StateNotServed("the job has no completed checkpoint yet")
         if not known.checkpoint_path:
             raise Misuse(
-                "the job's checkpoints are in the JobManager's memory, where no client reads: set execution.checkpointing.dir"
+                "the job's checkpoints are in the JobManager's memory, which clients cannot read: set execution.checkpointing.dir"
             )
         with self._lock, foreign_pickles(HOW_TO_TRUST, trusted=self._trusts_pickles):
             table = self._checkpointed.look_up(known.checkpoint_path, known.location.info, asked, known.key_type)

@@ -58,7 +58,7 @@ class JobManagerLocations:
             if answer.HasField("error"):
                 raise error_from_pb(answer.error).to_exception()
             return answer
-        raise Unreachable("the leader of the cluster changes just now")
+        raise Unreachable("the leader of the cluster is changing; try again")
 
     def close(self) -> None:
         """Closes the connections."""

@@ -136,7 +136,7 @@ def _as_float(value: FieldValue) -> FieldValue:
     except OverflowError:
         found = 0.0
     if int(found) != value:
-        raise Misfit(value, "no float has this value")
+        raise Misfit(value, "no floating-point number has this value")
     return found
 
 

@@ -87,11 +87,11 @@ class _HarmlessUnpickler(pickle.Unpickler):
         if global_name in _HARMLESS.get(module_name, ()):
             return super().find_class(module_name, global_name)
         raise Misuse(
-            f"a pickled value of {module_name}.{global_name} is not read, since that runs what its writer wants: {_refusal.get()}"
+            f"a pickled value of {module_name}.{global_name} is refused, since reading it could run any code: {_refusal.get()}"
         )
 
     def persistent_load(self, pid: object) -> Any:
-        raise Misuse(f"a pickled value with a reference is not read: {_refusal.get()}")
+        raise Misuse(f"a pickled value with a persistent reference is refused: {_refusal.get()}")
 
 
 class _Unpickler(pickle.Unpickler):

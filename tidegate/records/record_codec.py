@@ -239,7 +239,7 @@ def _transpose(
             change = next(row for row in rows if row._row_kind is not RowKind.INSERT)
             raise Misfit(
                 change,
-                f"a row of kind {change._row_kind} is in a place that takes inserts only: give the stream a type Types.ROW",
+                f"a row of kind {change._row_kind} came where only inserts are allowed: give the stream a type Types.ROW",
             )
     parts = _plain_parts(values, names, by_name, classes)
     if parts is not None:

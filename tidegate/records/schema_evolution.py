@@ -98,7 +98,7 @@ def with_default(field: pa.Field, value: FieldValue) -> pa.Field:
         text = json.dumps(value)
         pa.array([value], field.type)
     except (TypeError, pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-        raise ValueError(f"{value!r} is no default for {field.name}: {field.type} ({error})") from None
+        raise ValueError(f"{value!r} is not a valid default for {field.name}: {field.type} ({error})") from None
     return field.with_metadata({**(field.metadata or {}), DEFAULT_METADATA: text.encode()})
 
 

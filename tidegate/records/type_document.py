@@ -54,10 +54,10 @@ def types_from_json(content: bytes, count: int) -> list[TypeInformation]:
     try:
         documents = json.loads(content)
         if not isinstance(documents, list) or len(documents) != count:
-            raise ValueError(f"not a list of {count}")
+            raise ValueError(f"the type needs a list of {count} parts")
         return [_type(one, _DEPTH) for one in documents]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, pa.ArrowException, InvalidJob) as error:
-        raise CorruptData(f"these are no types: {type(error).__name__}: {error}") from None
+        raise CorruptData(f"the types cannot be read: {type(error).__name__}: {error}") from None
 
 
 def _document(kind: TypeInformation) -> Json:
@@ -85,12 +85,12 @@ def _document(kind: TypeInformation) -> Json:
     for name, of_elements in _OF_ELEMENTS.items():
         if type(kind) is of_elements:
             return {name: _document(kind.element_type)}
-    raise Misuse(f"{kind!r} is of a class of your own, which no other process can be told of")
+    raise Misuse(f"{kind!r} is of a class of your own, which cannot be described to other processes")
 
 
 def _type(document: dict[str, Json], depth: int) -> TypeInformation:
     if not depth:
-        raise ValueError("they are nested too deep")
+        raise ValueError("the types are nested too deep")
     name, content = next(iter(document.items()), ("", None))
 
     def types(found: Json) -> list[TypeInformation]:

@@ -371,7 +371,7 @@ class RowTypeInfo(_FieldsTypeInfo):
         self._defaults = dict(defaults or {})
         strange = sorted(self._defaults.keys() - set(self._names))
         if strange:
-            raise InvalidJob(f"defaults for {strange}, which are no fields among {list(self._names)}")
+            raise InvalidJob(f"defaults are given for {strange}, which are not among the fields {list(self._names)}")
         try:
             self.arrow_schema()
         except ValueError as error:

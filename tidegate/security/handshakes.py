@@ -32,7 +32,7 @@ _BY_REASON = {
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it has no certificate",
     "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it wants a certificate and was given none",
     "TLSV1_ALERT_UNKNOWN_CA": "it does not have the authority of our certificate in its truststore",
-    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "our certificate has expired for it",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "it says that our certificate has expired",
     "SSLV3_ALERT_BAD_CERTIFICATE": "it refuses our certificate",
     "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "it refuses our certificate",
     "SSLV3_ALERT_HANDSHAKE_FAILURE": "it and we have no protocol in common, or it wants a certificate",
@@ -58,7 +58,7 @@ def parse_pins(text: str) -> frozenset[bytes]:
             digest = b""
         if len(digest) != _FINGERPRINT_BYTES:
             raise ConfigurationError(
-                f"{one!r} is no SHA-256 fingerprint: 64 hexadecimal digits, with or without colons"
+                f"{one!r} is not a SHA-256 fingerprint: 64 hexadecimal digits, with or without colons"
             )
         found.add(digest)
     return frozenset(found)

@@ -83,7 +83,7 @@ def read_keystore(path: Path, passwords: Passwords = NO_PASSWORDS) -> Credential
         key, chain = _pkcs12_identity(path, data, passwords)
     mine = next((one for one in chain if _public(one.public_key()) == _public(key.public_key())), None)
     if mine is None:
-        raise ConfigurationError(f"none of the certificates of the keystore {path} is of its private key")
+        raise ConfigurationError(f"no certificate in the keystore {path} belongs to its private key")
     return Credentials(key, (mine, *(one for one in chain if one != mine)))
 
 

@@ -60,7 +60,7 @@ class TrustedProxy:
             return None
         if not get(option.USERS_FILE):
             raise ConfigurationError(
-                f"a proxy is trusted, and {option.USERS_FILE.key} is not set: who reaches a port may do everything; name a file, which may be empty"
+                f"a proxy is trusted, and {option.USERS_FILE.key} is not set, so everyone may do everything; name a file, which may be empty"
             )
         if fingerprints and not (get(option.REST_ENABLED) and get(option.REST_AUTHENTICATION_ENABLED)):
             raise ConfigurationError(
@@ -88,7 +88,7 @@ class TrustedProxy:
             return None
         name, listed = self._only(self.user_header, names), self._only(self.groups_header, groups or ("",))
         if not name or len(name) > _MAX_NAME or not name.isprintable():
-            raise NotAuthenticated(f"{self.user_header} of the proxy is no name of a user")
+            raise NotAuthenticated(f"{self.user_header} of the proxy is not a valid name of a user")
         if "," in name:
             raise NotAuthenticated(f"{self.user_header} of the proxy has several values")
         roles = [self.roles[group] for group in map(str.strip, listed.split(",")) if group in self.roles]
@@ -100,13 +100,13 @@ class TrustedProxy:
     def _check_proofs(self, secrets: Sequence[str], certificate: bytes | None) -> None:
         if self.fingerprints and (certificate is None or hashlib.sha256(certificate).digest() not in self.fingerprints):
             raise NotAuthenticated(
-                f"{self.user_header} and {self.groups_header} are believed of the proxy alone, and the certificate is not the proxy's"
+                f"{self.user_header} and {self.groups_header} are accepted only from the proxy, and the certificate of this request is not the proxy's"
             )
         if self.secret is None:
             return
         if not secrets:
             raise NotAuthenticated(
-                f"{self.user_header} and {self.groups_header} are believed of the proxy alone, which sends {self.secret_header}"
+                f"{self.user_header} and {self.groups_header} are accepted only from the proxy, which also sends {self.secret_header}"
             )
         given = self._only(self.secret_header, secrets)
         if not hmac.compare_digest(_bytes(given), _bytes(self.secret.get())):
@@ -148,7 +148,7 @@ def _read_secret(file: Path) -> str:
 
 
 def _on_problem(error: ConfigurationError) -> None:
-    _log.error("%s; the secret that was read before stays", error.message)
+    _log.error("%s; the secret that was read before stays in use", error.message)
 
 
 def _hex(certificate: bytes) -> str:

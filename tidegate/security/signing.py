@@ -84,14 +84,16 @@ class Signing:
             return
         what = "its signature is not by a key of this cluster, or it was altered" if code else "it is not signed"
         raise NotSigned(
-            f"{place}: {what}, and this cluster restores signed checkpoints and savepoints alone; nothing of it was opened; restore one that a cluster with "
+            f"{place}: {what}, and this cluster restores only signed checkpoints and savepoints, so nothing of it was opened; restore one that a cluster with "
             "its key has written, or, where you trust this one, switch tidegate.security.signing.manifests off for it"
         )
 
     def _check(self, signature: str, vertex: SignedVertex, graph: str | None) -> None:
         where = f"job {vertex.job_id}, vertex {vertex.name!r} ({vertex.vertex_id})"
         if not signature:
-            raise NotSigned(f"{where}: its program is not signed, and this cluster runs none that is not; {_HOW_TO}")
+            raise NotSigned(
+                f"{where}: its program is not signed, and this cluster runs only signed programs; {_HOW_TO}"
+            )
         text, _, found = signature.rpartition("|")
         if len(signature) > _MOST or not any(_is_of(key, text, found) for key in self.keys):
             raise NotSigned(

@@ -23,7 +23,9 @@ from tidegate.security.handshakes import check_pins, prepare, reason_of
 IDENTITY, TRUSTED = "identity.pem", "trusted.pem"
 TRY_LIMIT_S = 3.0
 """The timeout of each read of a handshake, in seconds. Chosen, not measured."""
-_REFUSES_US = "it refuses our certificate, which is of an authority that it does not believe, or missing; its own log has the reason"
+_REFUSES_US = (
+    "it refuses our certificate, which is missing or of an authority that it does not trust; its own log has the reason"
+)
 
 
 class TlsSocket(ssl.SSLSocket):

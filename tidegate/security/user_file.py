@@ -106,4 +106,4 @@ def read_private(file: Path, key: str) -> str:
 
 
 def _on_problem(error: ConfigurationError) -> None:
-    _log.error("%s; the users that were read before stay", error.message)
+    _log.error("%s; the users that were read before stay in use", error.message)

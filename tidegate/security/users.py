@@ -108,7 +108,9 @@ def digest_of(token: str) -> str:
 def credential_of_token(name: str, role: Role, token: str) -> Credential:
     """Creates the credential of a token. Raises ``ConfigurationError`` for a name that the file cannot hold."""
     if _NAME.fullmatch(name) is None:
-        raise ConfigurationError(f"{name!r} is no name of a user: up to 64 letters, digits, and any of . _ @ -")
+        raise ConfigurationError(
+            f"{name!r} is not a valid user name, which has up to 64 letters, digits, and any of . _ @ -"
+        )
     return Credential(User(name, role), _OF_TOKEN, digest_of(token))
 
 
@@ -141,7 +143,7 @@ def _parsed(words: list[str]) -> Credential:
     kind, _, digest = credential.partition(":")
     digest = digest.replace(":", "").lower()
     if _NAME.fullmatch(name) is None:
-        raise ValueError(f"{name!r} is no name: up to 64 letters, digits, and any of . _ @ -")
+        raise ValueError(f"{name!r} is not a valid name, which has up to 64 letters, digits, and any of . _ @ -")
     if role not in (one.value for one in Role):
         raise ValueError(f"{role!r} is none of the roles {', '.join(one.value for one in Role)}")
     if kind not in (_OF_TOKEN, _OF_CERTIFICATE) or _DIGEST.fullmatch(digest) is None:

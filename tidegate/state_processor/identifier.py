@@ -24,14 +24,14 @@ class OperatorIdentifier:
     def for_uid(uid: str) -> OperatorIdentifier:
         """Returns the identifier of an operator with ``uid(...)`` in its program. Raises ``Misuse`` for an empty name."""
         if not uid:
-            raise Misuse("an operator's uid is not empty")
+            raise Misuse("the uid of an operator must not be empty")
         return OperatorIdentifier(OperatorId(hex_id("uid", uid)), uid)
 
     @staticmethod
     def for_uid_hash(uid_hash: str) -> OperatorIdentifier:
         """Returns the identifier of an operator id: 32 hex digits, as ``tidegate state list`` prints it. Raises ``Misuse``."""
         if _HEX32.fullmatch(uid_hash.lower()) is None:
-            raise Misuse(f"{uid_hash!r} is no operator id, which has 32 hex digits")
+            raise Misuse(f"{uid_hash!r} is not an operator id, which has 32 hex digits")
         return OperatorIdentifier(OperatorId(uid_hash.lower()))
 
     def __str__(self) -> str:

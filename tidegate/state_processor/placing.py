@@ -57,7 +57,7 @@ def elements_by_subtask(
         return field, {0: elements.filter(pc.equal(owners, named[0]))}
     for subtask in named:
         if subtask is None or not 0 <= subtask < parallelism:
-            raise Misuse(f"{what}: an element is of subtask {subtask} of an operator that has {parallelism}")
+            raise Misuse(f"{what}: an element names subtask {subtask}, but the operator has parallelism {parallelism}")
     return field, {subtask: elements.filter(pc.equal(owners, subtask)) for subtask in sorted(named)}
 
 

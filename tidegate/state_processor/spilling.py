@@ -89,7 +89,7 @@ class KeyGroupSpill:
         if counted.num_rows == table.num_rows:
             return
         (twice, *_) = counted.filter(pc.greater(counted.column("count_all"), 1)).select(names).to_pylist()
-        raise Misuse(f"{self._what}: there are several rows of {twice}: an entry has one")
+        raise Misuse(f"{self._what}: there are several rows for {twice}, which may have only one")
 
     def _writer(self, index: int) -> pa.ipc.RecordBatchStreamWriter:
         writer = self._writers.get(index)

@@ -183,7 +183,10 @@ class KeyedOperatorTransformation:
         aggregating one."""
         kind = next((kind for of, kind in _KINDS.items() if isinstance(descriptor, of)), None)
         if kind is None or descriptor.ttl_config is not None:
-            raise Misuse(f"{descriptor!r} cannot be written from a table" + ("" if kind is None else ": it expires"))
+            raise Misuse(
+                f"{descriptor!r} cannot be written from a table"
+                + ("" if kind is None else ": its values have a time-to-live")
+            )
 
         def batches() -> Iterator[pa.RecordBatch]:
             for table in self._tables:

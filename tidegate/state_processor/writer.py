@@ -71,7 +71,7 @@ class SavepointWriter:
     def new_savepoint(max_parallelism: int = 128) -> SavepointWriter:
         """Starts an empty savepoint. ``max_parallelism``: of all its operators; a job that restores it uses it. Raises ``Misuse`` outside of 1 to 32768."""
         if not 0 < max_parallelism <= UPPER_BOUND_MAX_PARALLELISM:
-            raise Misuse(f"max_parallelism is 1 to {UPPER_BOUND_MAX_PARALLELISM}, not {max_parallelism}")
+            raise Misuse(f"max_parallelism must be 1 to {UPPER_BOUND_MAX_PARALLELISM}, not {max_parallelism}")
         return SavepointWriter(None, max_parallelism)
 
     @staticmethod

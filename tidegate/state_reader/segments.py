@@ -35,7 +35,7 @@ def read_segment(source: VerifiedSegments, segment: SegmentHandle, place: str) -
     table = _opened(source.read(segment.handle), name)
     first, last = segment.offsets[0], segment.offsets[-1]
     if last > table.num_rows:
-        raise CorruptData(f"{name} has {table.num_rows} rows, but its index speaks of {last}; use another checkpoint")
+        raise CorruptData(f"{name} has {table.num_rows} rows, but its index says {last}; use another checkpoint")
     if KEY_GROUP not in table.schema.names or table.schema.field(KEY_GROUP).type != pa.int32():
         raise CorruptData(f"{name} has no int32 column '{KEY_GROUP}' among {table.schema.names}; it is no keyed state")
     rows = table.slice(first, last - first)

@@ -344,7 +344,7 @@ class CheckpointStorage:
         named = _NUMBERED.fullmatch(location.rpartition("/")[2])
         if named is not None and int(named[1]) != manifest.checkpoint_id:
             raise CorruptData(
-                f"{place} is that of checkpoint {manifest.checkpoint_id}: it was copied there, or its directory was "
+                f"{place} belongs to checkpoint {manifest.checkpoint_id}: it was copied there, or its directory was "
                 f"renamed; give a directory back the name that it had, or {ON_DAMAGE}"
             )
         return location, manifest

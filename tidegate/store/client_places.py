@@ -68,7 +68,7 @@ class ClientPlaces:
                 self.place_of(place)
             except Misuse as error:
                 raise Misuse(
-                    f"the _metadata of {location} is refused, since it names a state file of operator {operator.name!r} at a place of which no client may ask: "
+                    f"the _metadata of {location} is refused, since it names a state file of operator {operator.name!r} at a place that clients may not name: "
                     f"{error.message}"
                 ) from None
 
@@ -118,7 +118,7 @@ def _check_plain(location: str) -> None:
         raise Misuse("the location is not a URI; known are paths, file:, s3:, gs:, abfs: and hdfs:") from None
     if not known:
         raise Misuse(
-            f"nothing here serves a location of scheme {parts.scheme!r}; known are paths, file:, s3:, gs:, abfs: and hdfs:"
+            f"tidegate cannot open a location of scheme {parts.scheme!r}; known are paths, file:, s3:, gs:, abfs: and hdfs:"
         )
     if not is_plain:
         raise Misuse(

@@ -154,7 +154,7 @@ def _add_options(type: LogicalType, path: str, name: str, made: dict[str, str], 
 def check_type(field: pa.Field) -> None:
     """Raises ``InvalidJob`` for a type without random values."""
     if not _is_made(field.type):
-        raise InvalidJob(f"datagen makes no values of type {field.type} (column {field.name!r})")
+        raise InvalidJob(f"datagen cannot make values of type {field.type} (column {field.name!r})")
 
 
 def _is_made(kind: pa.DataType) -> bool:

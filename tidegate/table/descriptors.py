@@ -103,7 +103,7 @@ class SchemaBuilder:
         """Adds a column. Raises ``InvalidJob`` for what is not a type."""
         if not isinstance(data_type, DataType | TypeInformation | str):
             raise InvalidJob(
-                f"column {column_name!r}: {data_type!r} is no type; use DataTypes, such as DataTypes.INT()"
+                f"column {column_name!r}: {data_type!r} is not a type; use DataTypes, such as DataTypes.INT()"
             )
         self._columns[column_name] = data_type
         self._order.append(column_name)

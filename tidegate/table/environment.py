@@ -189,7 +189,7 @@ class TableConfig:
     def set_sql_dialect(self, sql_dialect: int) -> None:
         """Sets ``SqlDialect.DEFAULT``. Raises ``InvalidJob`` for another one."""
         if sql_dialect != SqlDialect.DEFAULT:
-            raise InvalidJob("set_sql_dialect(): statements are in Flink's dialect, SqlDialect.DEFAULT")
+            raise InvalidJob("set_sql_dialect(): only Flink's own dialect is supported, SqlDialect.DEFAULT")
         self.set("table.sql-dialect", "default")
 
     def get_sql_dialect(self) -> int:
@@ -486,7 +486,7 @@ class TableEnvironment:
     def _check_free(self, name: str) -> None:
         if name.lower() not in self._functions and name.lower() in map(str.lower, self.list_functions()):
             raise InvalidJob(
-                f"there is a function {name} of Flink's own, which a function of yours hides in streaming mode alone: choose another name"
+                f"Flink has a function {name} of its own, which your function would replace in streaming mode only: choose another name"
             )
 
     def _function_path(self, path: str) -> str:
@@ -505,7 +505,7 @@ class TableEnvironment:
         """Runs CREATE FUNCTION. A function that is not temporary lives as long as the environment, as its catalog does."""
         definition = operation.getCatalogFunction()
         if str(definition.getFunctionLanguage()) != "PYTHON":
-            raise InvalidJob("CREATE FUNCTION: functions are Python's: add LANGUAGE PYTHON")
+            raise InvalidJob("CREATE FUNCTION: only functions in Python are supported: add LANGUAGE PYTHON")
         if is_system:
             name = path = str(operation.getFunctionName())
             is_there = name.lower() in self._functions
@@ -857,7 +857,7 @@ class CompiledPlan:
             unnamed = UNNAMED.by_name.get(call.function)
             if unnamed is not None:
                 raise InvalidJob(
-                    f"the plan calls the function {unnamed.name}, which has no name in it: name it with create_temporary_function(), and "
+                    f"the plan calls the function {unnamed.name}, which has no name in the plan: register it with create_temporary_function(), and "
                     "call it by that name"
                 )
         try:

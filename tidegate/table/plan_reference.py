@@ -28,7 +28,7 @@ class PlanReference:
 
     def text(self) -> str:
         """Returns the plan as Flink's JSON. Raises ``InvalidJob`` if it cannot be read. This method is tidegate's own."""
-        raise InvalidJob("a PlanReference is made by from_file() or from_json_string()")
+        raise InvalidJob("make a PlanReference with from_file() or from_json_string()")
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,7 @@ class _Run:
         if self._set is not None:
             if words[:1] != ("INSERT",):
                 raise InvalidJob(
-                    f"a statement set takes INSERT statements until END, and this is {' '.join(words[:2])}"
+                    f"a statement set takes only INSERT statements until END, and this statement is {' '.join(words[:2])}"
                 )
             self._set.add_insert_sql(statement.placed)
             self._tell_done()
@@ -195,7 +195,7 @@ class _Run:
     def check_ended(self) -> None:
         """Raises ``InvalidJob`` if a statement set is not ended."""
         if self._set is not None:
-            raise InvalidJob("the statement set that BEGIN STATEMENT SET began does not end: say END;")
+            raise InvalidJob("the statement set that BEGIN STATEMENT SET began does not end: write END;")
 
     def wait(self) -> None:
         """Waits for the jobs not yet waited for. Raises the error of the first that did not finish."""
@@ -204,12 +204,12 @@ class _Run:
 
     def _begin_set(self) -> None:
         if self._set is not None:
-            raise InvalidJob("there is a statement set already: say END; before the next")
+            raise InvalidJob("a statement set is open already: write END; before the next")
         self._set = self._environment.create_statement_set()
 
     def _end_set(self) -> None:
         if self._set is None:
-            raise InvalidJob("no statement set ends here: say BEGIN STATEMENT SET; before its INSERTs")
+            raise InvalidJob("END; ends no statement set: write BEGIN STATEMENT SET; before its INSERTs")
         ended, self._set = self._set, None
         ended.execute()
 
@@ -218,7 +218,7 @@ class _Run:
         options = self._environment._options
         mode = options.get(_MODE, "streaming").lower()
         if mode not in ("streaming", "batch"):
-            raise InvalidJob(f"'{_MODE}' is 'streaming' or 'batch', not {mode!r}")
+            raise InvalidJob(f"'{_MODE}' must be 'streaming' or 'batch', not {mode!r}")
         self._environment = self._new_environment(mode == "streaming", dict(options))
         for definition in self._definitions:
             self._environment.execute_sql(definition.placed)

@@ -21,7 +21,7 @@ class TableSchema:
         if len(field_names) != len(data_types):
             raise InvalidJob(f"TableSchema: {len(field_names)} names for {len(data_types)} types")
         if len(set(field_names)) != len(field_names):
-            raise InvalidJob(f"TableSchema: a name is there twice: {', '.join(field_names)}")
+            raise InvalidJob(f"TableSchema: a name stands twice: {', '.join(field_names)}")
         self._names = tuple(field_names)
         self._types = tuple(data_types)
 

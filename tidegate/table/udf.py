@@ -222,7 +222,9 @@ class UserDefinedAggregateFunctionWrapper(UserDefinedFunctionWrapper):
             )
         method = "emit_value" if self.kind == "table_aggregate" else "get_value"
         if self.func_type == "general" and not hasattr(self.func, method):
-            raise TypeError(f"Invalid function: it has no {method}(): give a function of series func_type='pandas'")
+            raise TypeError(
+                f"Invalid function: it has no {method}(): for a function of pandas.Series give func_type='pandas'"
+            )
 
 
 class UserDefinedTableAggregateFunctionWrapper(UserDefinedAggregateFunctionWrapper):
@@ -333,7 +335,7 @@ def wrapped(function: object) -> UserDefinedFunctionWrapper:
     if isinstance(function, UserDefinedFunctionWrapper):
         return function
     raise TypeError(
-        f"a function of tables is made by udf() or udtf(), with the type of its result, and this is {function!r}"
+        f"{function!r} cannot be called in a table program: make a function with udf() or udtf(), which take the type of its result"
     )
 
 

@@ -125,5 +125,5 @@ def decode_message(payload: bytes | memoryview, kind: type[_Message]) -> _Messag
 
 def _unknown_event(name: str) -> str:
     if "superstep" in name.lower():
-        return f"event {name!r}: iterations (superstep ends) are not supported; the peer is no tidegate subtask"
-    return f"event {name!r} is not known; known are {', '.join(sorted(_EVENT_TYPES))}: do both sides run one version?"
+        return f"event {name!r}: iterations (superstep ends) are not supported; the peer is not a tidegate subtask"
+    return f"event {name!r} is not known; known are {', '.join(sorted(_EVENT_TYPES))}: install the same version of tidegate on both sides"

@@ -48,5 +48,5 @@ def parse(kind: type[M], payload: bytes) -> M:
     try:
         message.ParseFromString(payload)
     except DecodeError:
-        raise CorruptFrame(f"{len(payload)} bytes are no {kind.__name__}") from None
+        raise CorruptFrame(f"{len(payload)} bytes are not a {kind.__name__}") from None
     return message

@@ -114,7 +114,7 @@ def enum_from_text(kind: type[_E], text: str) -> _E:
         return kind(text)
     except ValueError:
         raise VersionMismatch(
-            f"a message says {kind.__name__} {text!r}, which is unknown here; are both sides the same version of tidegate?"
+            f"a message holds the {kind.__name__} {text!r}, which this process does not know; install the same version of tidegate on both sides"
         ) from None
 
 

@@ -298,7 +298,9 @@ class FrameDecoder:
         assert payload is not None, "a header has a payload"
         self._header, self._payload, self._view = None, None, memoryview(b"")
         if header.flags & FrameFlags.CHECKSUM and _checksum(memoryview(payload)) != header.checksum:
-            raise self._corrupt(f"the payload of a {header.type.name} frame ({header.length} bytes) fails its checksum")
+            raise self._corrupt(
+                f"the payload of a {header.type.name} frame ({header.length} bytes) does not match its checksum"
+            )
         self._position += HEADER_BYTES + header.length
         self._sequence += 1
         return Frame(header.type, header.flags, payload, header.sequence, header.backlog)
@@ -306,15 +308,15 @@ class FrameDecoder:
     def _parse(self, view: memoryview) -> _Header:
         magic, version, kind, flags, length, checksum, sequence, backlog, check, zero = _HEADER.unpack(view)
         if magic != MAGIC:
-            raise self._corrupt(f"no frame begins here (found {magic!r}, expected {MAGIC!r})")
+            raise self._corrupt(f"bytes that are not the beginning of a frame (found {magic!r}, expected {MAGIC!r})")
         if version != VERSION:
-            raise self._corrupt(f"a frame of version {version}; this side speaks version {VERSION}")
+            raise self._corrupt(f"a frame has version {version}, and this process supports version {VERSION}")
         if check != _checksum(view[:_CHECKED_BYTES]) or zero:
-            raise self._corrupt("a frame's header fails its checksum")
+            raise self._corrupt("the header of a frame does not match its checksum")
         if kind not in FrameType._value2member_map_ or flags & ~_ALL_FLAGS:
-            raise self._corrupt(f"a frame of unknown type {kind} with flags {flags:#x}")
+            raise self._corrupt(f"a frame has the unknown type {kind}, or unknown flags {flags:#x}")
         if length > self.max_payload_bytes:
-            raise self._corrupt(f"a frame of {length} bytes; the limit is {self.max_payload_bytes} bytes")
+            raise self._corrupt(f"a frame has {length} bytes; the limit is {self.max_payload_bytes} bytes")
         if sequence != self._sequence:
             raise self._corrupt(f"frame {sequence} came where frame {self._sequence} was expected")
         return _Header(FrameType(kind), flags, length, checksum, sequence, backlog)

@@ -53,7 +53,7 @@ def _read(content: bytes, names: list[str]) -> pa.RecordBatch:
     try:
         if any(_is_compressed(bytes(message.metadata)) for message in pa.ipc.MessageReader.open_stream(content)):
             raise CorruptFrame(
-                "keys or values of queryable state are compressed, and may be of any size; send them as they are"
+                "keys or values of queryable state are compressed, which is not allowed; send them uncompressed"
             )
         with pa.ipc.open_stream(content) as reader:
             batch = reader.read_next_batch()
@@ -90,7 +90,7 @@ def _field(message: bytes, table: int, number: int) -> int | None:
     """Returns the position of a field of a flatbuffers table; ``None`` when it is absent."""
     versioned = table - int(struct.unpack_from("<i", message, table)[0])
     if versioned < 0:
-        raise struct.error("a table has no fields")
+        raise struct.error("a table of queryable state has no columns")
     (size,) = struct.unpack_from("<H", message, versioned)
     place = _VERSIONED + 2 * number
     if place + 2 > size:

@@ -177,7 +177,7 @@ def _manifest_of(content: bytes, place: str) -> CheckpointManifest:
     lines = body.split(b"\n")
     head = _decoded(_Checkpoint, lines[0], f"{place} line 2")
     if len(lines) != head.operators + 2 or lines[-1]:
-        raise CorruptData(f"{place} holds {len(lines) - 2} operators, but line 2 says {head.operators}")
+        raise CorruptData(f"{place} holds {len(lines) - 2} operators, but its line 2 says {head.operators}")
     operators = tuple(
         _checked(_decoded(OperatorState, line, f"{place} line {number}"), f"{place} line {number}")
         for number, line in enumerate(lines[1:-1], start=3)
@@ -216,7 +216,7 @@ def _verified(content: bytes, place: str) -> tuple[int, bytes]:
     found = _HEADER.match(content[:_HEADER_MAX_BYTES])
     if found is None:
         raise CorruptData(
-            f"{place} does not begin with the header of a tidegate checkpoint (byte 0 and on); it is damaged or another file"
+            f"{place} does not begin with the header of a tidegate checkpoint; it is damaged, or not a checkpoint"
         )
     version, size_bytes, checksum = int(found[1]), int(found[2]), found[3].decode()
     body = content[found.end() :]
@@ -233,16 +233,18 @@ def _decoded(kind: type[_T], line: bytes, place: str) -> _T:
     try:
         return msgspec.json.decode(line, type=kind)
     except UNREADABLE as error:
-        raise CorruptData(f"{place} is not what a checkpoint holds there: {error}") from None
+        raise CorruptData(f"{place} does not have the form of a checkpoint: {error}") from None
 
 
 def _checked(operator: OperatorState, place: str) -> OperatorState:
     """Returns an operator after checking that its numbers are consistent. Raises ``CorruptData``."""
     if not 0 < operator.parallelism <= operator.max_parallelism:
-        raise CorruptData(f"{place}: parallelism {operator.parallelism} of at most {operator.max_parallelism}")
+        raise CorruptData(
+            f"{place}: the parallelism {operator.parallelism} is not between 1 and the maximum {operator.max_parallelism}"
+        )
     for index in (*operator.subtasks, *operator.finished):
         if not 0 <= index < operator.parallelism:
-            raise CorruptData(f"{place}: subtask {index} of {operator.parallelism}")
+            raise CorruptData(f"{place}: subtask {index} of an operator with parallelism {operator.parallelism}")
     for index, snapshot in operator.subtasks.items():
         for segment in snapshot.keyed:
             _check_segment(segment, operator.max_parallelism, f"{place}: subtask {index}, state {segment.state_name!r}")
@@ -254,13 +256,15 @@ def _checked(operator: OperatorState, place: str) -> OperatorState:
 def _check_segment(segment: SegmentHandle, max_parallelism: int, place: str) -> None:
     groups, offsets = segment.key_groups, segment.offsets
     if not 0 <= groups.start <= groups.end < max_parallelism:
-        raise CorruptData(f"{place}: key groups {groups.start} to {groups.end} of {max_parallelism}")
+        raise CorruptData(
+            f"{place}: key groups {groups.start} to {groups.end} are not within the {max_parallelism} that exist"
+        )
     if len(offsets) != groups.size + 1 or list(offsets) != sorted(offsets) or offsets[0] < 0:
-        raise CorruptData(f"{place}: {len(offsets)} offsets that do not fit {groups.size} key groups")
+        raise CorruptData(f"{place}: the {len(offsets)} offsets of the index do not fit {groups.size} key groups")
     if segment.level < 0:
-        raise CorruptData(f"{place}: level {segment.level}")
+        raise CorruptData(f"{place}: the level of a file is {segment.level}, which is negative")
 
 
 def _check_channel(channel: ChannelStateHandle, place: str) -> None:
     if min(channel.edge_id, channel.producer, channel.consumer, channel.batches, channel.input_index) < 0:
-        raise CorruptData(f"{place}: in-flight data of channel {channel}")
+        raise CorruptData(f"{place}: in-flight data has a negative number in its description, {channel}")

@@ -97,7 +97,7 @@ async def test_the_audit_log_tells_the_user_and_the_proxy(tmp_path: Path) -> Non
         (None, None, None),
         (None, None, None),
     ]
-    assert "believed of the proxy alone" in lines[1]["result"]
+    assert "accepted only from the proxy" in lines[1]["result"]
     assert "bob is in none of the groups" in lines[2]["result"]
     assert SECRET not in text
 

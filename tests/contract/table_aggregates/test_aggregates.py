@@ -69,8 +69,8 @@ DIFFERS = {
 """Our results, or ``None``: they are shown by other tests. Flink counts the values of DISTINCT of a function of rows over all windows of all keys, and looks at
 neither DISTINCT nor FILTER of one of pandas, for which it takes rows that go for rows that come."""
 OUR_WORDS = {
-    "/ by zero": "a window of rows has at least one row",
-    "integer division or modulo by zero": "a window of rows has at least one row",
+    "/ by zero": "a window of rows needs a size and a slide of at least one row",
+    "integer division or modulo by zero": "a window of rows needs a size and a slide of at least one row",
 }
 
 

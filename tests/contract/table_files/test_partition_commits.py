@@ -350,10 +350,13 @@ def test_a_watermark_has_to_be_behind_the_time_of_a_partition(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"sink.partition-commit.policy.kind": "custom"}, "needs a class of Java: only 'success-file' is there"),
+        (
+            {"sink.partition-commit.policy.kind": "custom"},
+            "needs a Java class, which tidegate cannot load: use 'success-file'",
+        ),
         ({"sink.partition-commit.policy.kind": "success-file,nothing"}, "Unsupported policy: nothing"),
         ({"sink.partition-commit.policy.kind": "metastore"}, "You can only configure 'metastore' partition commit"),
-        ({"partition.time-extractor.kind": "custom"}, "needs a class of Java: only 'default' is there"),
+        ({"partition.time-extractor.kind": "custom"}, "needs a Java class, which tidegate cannot load: use 'default'"),
         ({"sink.partition-commit.trigger": "never"}, "'never' is not one of process-time and partition-time"),
         ({"sink.partition-commit.watermark-time-zone": "Mars"}, "Invalid time zone for"),
         ({"sink.partition-commit.policy.class": "a.B"}, "Unsupported options:\n\nsink.partition-commit.policy.class"),

@@ -122,7 +122,7 @@ def test_a_vertex_that_got_no_faster_gets_no_more_subtasks() -> None:
     job.busy = 1.0  # a lock, or a database: two are as fast as one
     cycles = job.until(40, 40)
     assert not [cycle for cycle in cycles if cycle.scaled]
-    assert len([text for text in said(cycles) if "ineffective" in text]) == 1, "once in half an hour"
+    assert len([text for text in said(cycles) if "had no effect" in text]) == 1, "once in half an hour"
 
 
 def test_the_longest_restart_is_expected_again() -> None:
@@ -171,7 +171,7 @@ def test_excluded_vertices_keep_their_parallelism() -> None:
 def test_a_source_whose_rate_is_not_known_is_said() -> None:
     job = Job()
     job.records = math.nan
-    assert "source source does not report the rate at which it reads" in said(job.until(5))
+    assert "source source does not report the rate at which it reads, so its job cannot be scaled" in said(job.until(5))
 
 
 def test_changes_are_forgotten_by_number_and_age() -> None:

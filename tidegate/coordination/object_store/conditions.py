@@ -78,9 +78,9 @@ def check_one_after_the_other(bucket: Bucket, name: str) -> None:
     """Tests conditional writes of one writer. Raises ``ConditionsIgnored`` or ``Unavailable``."""
     first = bucket.write(name, b"1", None)
     if first is None:
-        raise _ignored(bucket, f"{name}, which nobody else writes, could not be created (If-None-Match: *)")
+        raise _ignored(bucket, f"{name}, which no other process writes, could not be created (If-None-Match: *)")
     if bucket.write(name, b"2", None) is not None:
-        raise _ignored(bucket, "an object that was there was created once more (If-None-Match: *)")
+        raise _ignored(bucket, "an object that existed was created a second time (If-None-Match: *)")
     second = bucket.write(name, b"3", first)
     if second is None:
         raise _ignored(bucket, "an object could not be replaced although its version was the expected one (If-Match)")

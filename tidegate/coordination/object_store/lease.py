@@ -239,7 +239,7 @@ class Lease:
                 return self._on_give_up(now_ms)
             case ChangeAsked():
                 if not self.leads or event.term != self.term or self._is_leaving:
-                    return (ChangeRefused(event.number, f"term {event.term} is over"),)
+                    return (ChangeRefused(event.number, f"term {event.term} of the election has ended"),)
                 self._pending[event.number] = event.change
                 return () if self._asked is not None or self._must_look else self._write(now_ms)
             case _:
@@ -262,7 +262,7 @@ class Lease:
     def _write(self, now_ms: int) -> Sequence[LeaseCommand]:
         """Writes all pending changes in one swap; without one it renews the lease."""
         if self._base is None:
-            raise AssertionError("leads without a ledger")
+            raise AssertionError("a leader of the cluster has not read the ledger")
         if self._is_leaving:
             return self._ask(Swap(released(self._base.ledger), self._base.version), now_ms)
         entries = dict(self._base.ledger.entries)
@@ -280,7 +280,7 @@ class Lease:
         """Returns the request that this event answers."""
         request, self._asked = self._asked, None
         if not isinstance(request, kind):
-            raise AssertionError(f"the answer to a {kind.__name__} that was not asked for")
+            raise AssertionError(f"an answer to a {kind.__name__} came that was not requested")
         return request
 
     def _on_looked(self, seen: Seen | None, now_ms: int) -> Sequence[LeaseCommand]:
@@ -328,7 +328,7 @@ class Lease:
 
     def _on_not_answered(self, reason: str, now_ms: int) -> Sequence[LeaseCommand]:
         if self._asked is None:
-            raise AssertionError("no answer to what was not asked for")
+            raise AssertionError("the failure of a request was reported that was never made")
         self._asked, self._sent = None, {}
         told: list[LeaseCommand] = []
         if self.session and not self._is_suspended and now_ms - self._answered_ms >= self._lease_ms // 2:

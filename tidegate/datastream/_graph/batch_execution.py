@@ -83,7 +83,7 @@ def _why_pipelined(node: StreamNode) -> str:
     while isinstance(source, ThrottledSource):
         source = source.inner
     if node.kind == "enumerated_source":
-        return f"the readers of {node.name!r} get their splits from an enumerator that runs beside them"
+        return f"the readers of {node.name!r} get their splits from an enumerator that runs at the same time"
     if isinstance(source, SparkSource) and not source.materialize:
         return f"the rows of {node.name!r} come straight from Spark (from_spark with materialize=True can wait)"
     return ""

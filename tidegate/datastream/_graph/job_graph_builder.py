@@ -249,7 +249,7 @@ def _refuse_state_that_nobody_keeps(node: StreamNode) -> None:
         for function in functions:
             if isinstance(function, (CheckpointedFunction, CheckpointListener)):
                 raise InvalidJob(
-                    f"operator {node.display_name!r}: its {what} {function!r} cannot have operator state or hear of "
+                    f"operator {node.display_name!r}: its {what} {function!r} cannot have operator state or be notified of "
                     "checkpoints; put that into the function of the operator (of a window: into its process function)"
                 )
 

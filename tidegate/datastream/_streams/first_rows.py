@@ -26,7 +26,7 @@ def check_wanted(rows: int, seconds: float) -> None:
     """Raises ``InvalidJob`` for numbers that are not above 0."""
     if rows < 1 or seconds <= 0:
         raise InvalidJob(
-            f"a preview has 1 row or more, within more than 0 seconds, not {rows} rows within {seconds:g} s"
+            f"a preview needs at least 1 row and more than 0 seconds, not {rows} rows within {seconds:g} s"
         )
 
 

@@ -29,7 +29,7 @@ class OperatorHandle:
     def _operator(self, setting: str) -> OperatorTransformation:
         if not isinstance(self._transformation, OperatorTransformation):
             raise InvalidJob(
-                f"{setting} sets something of an operator, but this stream is {_described(self._transformation)}"
+                f"{setting} is a setting of an operator, but this stream is {_described(self._transformation)}"
             )
         return self._transformation
 
@@ -77,7 +77,9 @@ class OperatorHandle:
         """Sets the longest time (ms) that a record of this operator waits for its batch to fill; -1: until it is full. In a chain the shortest counts."""
         timeout_millis = whole_number(timeout_millis, f"operator {self.get_name()!r}: set_buffer_timeout")
         if timeout_millis < -1:
-            raise InvalidJob(f"operator {self.get_name()!r}: a buffer timeout of {timeout_millis} ms; give -1 or more")
+            raise InvalidJob(
+                f"operator {self.get_name()!r}: a buffer timeout of {timeout_millis} ms is not possible; give -1 or more"
+            )
         self._operator("set_buffer_timeout()").buffer_timeout_ms = timeout_millis
         return self
 
@@ -116,8 +118,8 @@ class DataStreamSink(OperatorHandle):
 def _described(transformation: Transformation) -> str:
     match transformation:
         case PartitionTransformation(partitioner=partitioner):
-            return f"only partitioned ({partitioner.value}): set it on the stream before or on the operator behind"
+            return f"only partitioned ({partitioner.value}): set it on the stream before or on the operator after it"
         case UnionTransformation():
-            return "a union: set it on the streams before or on the operator behind"
+            return "a union: set it on the streams before or on the operator after it"
         case _:
-            return "a side output: set it on the operator that emits it or on the operator behind"
+            return "a side output: set it on the operator that emits it or on the operator after it"

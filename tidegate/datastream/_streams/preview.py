@@ -83,7 +83,7 @@ def plot(
     stream ends; interrupting the cell cancels the job. Raises ``InvalidJob`` outside of a notebook, and for columns that are missing or not numeric,
     and the job's error."""
     if kernel_shell() is None:
-        raise InvalidJob("plot() draws in a notebook, and this process is none: show() prints rows")
+        raise InvalidJob("plot() draws in a notebook, and this process is not one; show() prints rows")
     points = _Points(_columns(type_info), x, y, by)
     display = LiveDisplay()
     running = _run_part(env, stream, type_info, "plot")
@@ -137,10 +137,12 @@ class _Points:
                 raise InvalidJob(f"plot: the stream has no column {name!r}; it has {', '.join(schema.names)}")
         for name in y:
             if not is_number(schema.field(name).type):
-                raise InvalidJob(f"plot: column {name!r} is a {schema.field(name).type}, and a line is of numbers")
+                raise InvalidJob(
+                    f"plot: column {name!r} has the type {schema.field(name).type}, and a line needs numbers"
+                )
         kind = schema.field(x).type
         if not (is_number(kind) or pa.types.is_timestamp(kind)):
-            raise InvalidJob(f"plot: column {x!r} is a {kind}; the x axis is of numbers or times")
+            raise InvalidJob(f"plot: column {x!r} has the type {kind}; the x axis needs numbers or times")
         self._x, self._y, self._by = x, y, by
         self._x_is_time = pa.types.is_timestamp(kind) or x in WINDOW_TIMES
         self._lines: dict[str, deque[Point]] = defaultdict(lambda: deque(maxlen=MOST_POINTS))

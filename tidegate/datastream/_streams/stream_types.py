@@ -28,7 +28,7 @@ def type_of(hint: TypeHint) -> TypeInformation:
         return hint
     if isinstance(hint, (list, tuple)) and all(isinstance(part, TypeInformation) for part in hint):
         return RowTypeInfo(hint)
-    raise InvalidJob(f"not a type: {hint!r}; use one of Types, such as Types.LONG()")
+    raise InvalidJob(f"{hint!r} is not a type; use one of Types, such as Types.LONG()")
 
 
 def bind_strategy(strategy: WatermarkStrategy, stream_type: TypeInformation) -> WatermarkStrategy:
@@ -59,7 +59,7 @@ def column_key(schema: pa.Schema, names: Sequence[FieldValue], *, has_dicts: boo
     structs = [name for name in names if has_dicts and pa.types.is_struct(schema.field(name).type)]
     if structs:
         raise SchemaMismatch(
-            f"key_by: the column {structs[0]!r} is of type {schema.field(structs[0]).type}, which cannot be a key: select its fields before, such as "
+            f"key_by: the column {structs[0]!r} is of type {schema.field(structs[0]).type}, which cannot be a key: select its fields first, such as "
             f"col({structs[0]!r})['name']"
         )
     key_type = _key_type(schema.field(names[0]).type) if len(names) == 1 else None

@@ -274,7 +274,7 @@ class _BaseBuilder(ABC):
 
     def enable_compact(self, strategy: object, compactor: object) -> Self:
         """Raises ``InvalidJob``: part files are not compacted."""
-        raise InvalidJob("part files are not compacted: let fewer of them begin, with a longer checkpoint interval")
+        raise InvalidJob("tidegate does not compact part files: write fewer of them, with a longer checkpoint interval")
 
     def disable_compact(self) -> Self:
         """Does nothing: part files are not compacted."""
@@ -325,7 +325,7 @@ class FileSink(OurFileSink):
         others."""
         if not isinstance(writer_factory, EncodedBulkWriterFactory):
             raise InvalidJob(
-                f"{writer_factory!r} writes no files: use CsvBulkWriters, ParquetBulkWriters or OrcBulkWriters"
+                f"{writer_factory!r} cannot write files: use CsvBulkWriters, ParquetBulkWriters or OrcBulkWriters"
             )
         return _BulkFormatBuilder(base_path, writer_factory=writer_factory)
 

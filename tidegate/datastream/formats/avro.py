@@ -112,7 +112,7 @@ class AvroRowSerializationSchema(AvroMessages):
 
 def _no_class(record_class: str | None) -> None:
     if record_class is not None:
-        raise InvalidJob("record_class names a class of Java: give avro_schema_string instead")
+        raise InvalidJob("record_class names a Java class, which tidegate cannot load: give avro_schema_string instead")
 
 
 def _registry(url: str | None, properties: Mapping[str, object] | None) -> SchemaRegistry | None:

@@ -58,15 +58,15 @@ def check_aggregate(node: Node, text: str) -> None:
     name, arguments = node["function_name"], arguments_of(node)
     listed = ", ".join(list(AGGREGATES)[1:])
     if name in _INSTEAD:
-        raise InvalidJob(f"sql on a stream knows no aggregate {name}: {_INSTEAD[name]}: {text}")
+        raise InvalidJob(f"sql on a stream does not support the aggregate {name}: {_INSTEAD[name]}: {text}")
     if name not in AGGREGATES or node["distinct"] or node["filter"] or node["order_bys"]["orders"]:
         what = "DISTINCT, FILTER and ORDER BY in an aggregate" if name in AGGREGATES else f"the aggregate {name}"
-        raise InvalidJob(f"sql on a stream knows no {what}, only {listed}: {text}")
+        raise InvalidJob(f"sql on a stream does not support {what}, only {listed}: {text}")
     wanted = {"count_star": 0, "approx_quantile": 2}.get(name, 1)
     if len(arguments) != wanted:
-        raise InvalidJob(f"sql on a stream knows {name} with {wanted} arguments, not with {len(arguments)}: {text}")
+        raise InvalidJob(f"in sql on a stream, {name} takes {wanted} arguments, not {len(arguments)}: {text}")
     if any(argument["name"] for argument in node["arguments"]):
-        raise InvalidJob(f"sql on a stream knows no names of arguments of {name}: {text}")
+        raise InvalidJob(f"in sql on a stream, arguments of {name} cannot be named: {text}")
     share_of(node, text)
 
 
@@ -90,7 +90,7 @@ def parts_of(
         return _parts_of(node, name, argument, rows, result, share_of(node, text))
     except SchemaMismatch as error:
         kind = "" if argument is None else f" of {argument.output_field(rows).type}"
-        raise InvalidJob(f"sql on a stream knows no {node['function_name']}{kind}: {text}") from error
+        raise InvalidJob(f"sql on a stream does not support {node['function_name']}{kind}: {text}") from error
 
 
 def _parts_of(

@@ -126,9 +126,9 @@ def interval_ms(text: str) -> int:
             .fetchall()
         )
     except duckdb_module().Error as error:
-        raise InvalidJob(f"sql: {text} is no interval, such as INTERVAL '5' SECOND") from error
+        raise InvalidJob(f"sql: {text} is not an interval, such as INTERVAL '5' SECOND") from error
     if months is None or length_us is None:
-        raise InvalidJob(f"sql: {text} is no interval, such as INTERVAL '5' SECOND")
+        raise InvalidJob(f"sql: {text} is not an interval, such as INTERVAL '5' SECOND")
     if months:
         raise InvalidJob(f"sql: {text} has no fixed length, since months differ; give days, such as INTERVAL '30' DAY")
     if length_us % 1000:

@@ -71,7 +71,7 @@ def _resolved_group(node: Node, query: Query, schema: pa.Schema, items: Sequence
         literal = node["literal"]
         position = int(literal["text"]) if literal["kind"] == "INTEGER" else 0
         if not 1 <= position <= len(items):
-            raise InvalidJob(f"sql: GROUP BY {literal['text']!r} is no column, expression or position: {query.text}")
+            raise InvalidJob(f"sql: GROUP BY {literal['text']!r} is not a column, expression or position: {query.text}")
         return items[position - 1][1]
     return _item_of_alias(node, schema, items) or node
 

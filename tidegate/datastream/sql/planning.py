@@ -111,10 +111,12 @@ def _check_places_of_aggregates(query: Query) -> None:
     places = [("WHERE", query.where), *(("GROUP BY", group) for group in query.groups)]
     for place, node in places:
         if any(_is_aggregate(one) for one in walk(node)):
-            raise InvalidJob(f"sql: an aggregate in {place} has no rows yet, HAVING is for those: {query.text}")
+            raise InvalidJob(
+                f"sql: an aggregate in {place} is not allowed; conditions on aggregates belong into HAVING: {query.text}"
+            )
     for node in (one for _, item in [*query.items, ("", query.having)] for one in walk(item) if _is_aggregate(one)):
         if any(_is_aggregate(inside) for inside in walk(arguments_of(node))):
-            raise InvalidJob(f"sql: an aggregate of an aggregate needs two queries: {query.text}")
+            raise InvalidJob(f"sql: an aggregate of an aggregate is not possible in one query; write two: {query.text}")
 
 
 def _check_functions(query: Query) -> None:
@@ -123,7 +125,7 @@ def _check_functions(query: Query) -> None:
         clauses = one["class"] == "FUNCTION" and (one["distinct"] or one["filter"] or one["order_bys"]["orders"])
         if clauses and not _is_aggregate(one):
             raise InvalidJob(
-                f"sql: {one['function_name']} takes no DISTINCT, FILTER or ORDER BY, it is no aggregate: {query.text}"
+                f"sql: {one['function_name']} cannot have DISTINCT, FILTER or ORDER BY, as it is not an aggregate: {query.text}"
             )
 
 
@@ -160,7 +162,9 @@ def _selected(stream: S, query: Query, items: Sequence[tuple[str, Node]]) -> S:
     lower = [name.lower() for name in names]
     twice = sorted({name for name in names if lower.count(name.lower()) > 1})
     if twice:
-        raise InvalidJob(f"sql: the column {twice[0]!r} is there twice, name one of them with AS: {query.text}")
+        raise InvalidJob(
+            f"sql: the column {twice[0]!r} stands twice in the result, name one of them with AS: {query.text}"
+        )
     stream, expressions = _expressions(stream, query, [node for _, node in items])
     return stream.select(*[one.alias(name) for name, one in zip(names, expressions, strict=True)])
 

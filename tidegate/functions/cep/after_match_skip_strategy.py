@@ -101,12 +101,15 @@ class SkipToElementStrategy(AfterMatchSkipStrategy):
         if not events:
             if self.throws:
                 raise UserFunctionError(
-                    f"Could not skip to {self.name}. No such element in the found match {dict(match)}"
+                    f"Could not skip to {self.name}. No such element in the found match {dict(match)}. Name a stage of the pattern that every match has"
                 )
             return None
         found = events[-1 if self.is_last else 0]
         if self.throws and found == min(one[0] for one in match.values()):
-            raise UserFunctionError("Could not skip to first element of a match.")
+            raise UserFunctionError(
+                f"Could not skip to first element of a match. The match begins with the stage '{self.name}', so that it would be found again for ever: "
+                "let the skip strategy name another stage"
+            )
         return found, False
 
 

@@ -258,7 +258,7 @@ def _stage(
     if isinstance(given, Pattern):
         return GroupPattern(previous, given, strategy, skip)
     if not isinstance(given, str):
-        raise MalformedPatternException(f"a stage of a pattern has a name, or is a pattern; {given!r} is neither")
+        raise MalformedPatternException(f"a stage of a pattern is given by a name or another pattern, not by {given!r}")
     return Pattern(given, previous, strategy, skip)
 
 

@@ -44,9 +44,13 @@ class Times:
 
     def __post_init__(self) -> None:
         if self.from_ <= 0:
-            raise MalformedPatternException("The from should be a positive number greater than 0.")
+            raise MalformedPatternException(
+                f"times({self.from_}, {self.to}): The from should be a positive number greater than 0."
+            )
         if self.to < self.from_:
-            raise MalformedPatternException(f"The to should be a number greater than or equal to from: {self.from_}.")
+            raise MalformedPatternException(
+                f"times({self.from_}, {self.to}): The to should be a number greater than or equal to from: {self.from_}."
+            )
 
 
 class Quantifier:

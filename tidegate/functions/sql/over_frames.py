@@ -77,7 +77,7 @@ class CompiledOver:
         self.partition: Final = spec.partition.fields
         longest = max(spec.groups, key=lambda group: len(group.order_by.fields)).order_by.fields
         if any(longest[: len(group.order_by.fields)] != group.order_by.fields for group in spec.groups):
-            raise UnsupportedPlan(f"{where}: windows of several orders in one node are not supported")
+            raise UnsupportedPlan(f"{where}: OVER windows with different orders in one node are not supported")
         self.order: Final = (*[SortField(position, True, False) for position in self.partition], *longest)
         self._constants = over_constants(spec)
         wide = over_row_type(spec, row_type)
@@ -350,7 +350,7 @@ def _offset(spec: OverSpec, bound: WindowBound) -> int | float | Decimal | None:
             distance = python_value(literal.value, literal.type)
             assert isinstance(distance, (int, float, Decimal))
             return -distance if bound.is_preceding else distance
-    raise UnsupportedPlan("an OVER window whose bound is no constant is not supported")
+    raise UnsupportedPlan("an OVER window whose bound is not a constant is not supported")
 
 
 def _scale(type: LogicalType, where: str) -> Any:

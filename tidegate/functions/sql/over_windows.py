@@ -72,4 +72,4 @@ def over_preceding(spec: OverSpec) -> int | None:
             literal = spec.constants[index - spec.original_input_fields]
             return int(str(python_value(literal.value, literal.type)))
         case _:
-            raise UnsupportedPlan("an OVER window that begins behind the current row is not supported")
+            raise UnsupportedPlan("an OVER window that begins after the current row is not supported")

@@ -61,7 +61,7 @@ def start_of(window: Window, end: int) -> int:
             size = duration_ms(window.max_size)
             return end - 1 - (end - 1 - _offset(window)) % size
         case _:
-            raise UnsupportedPlan("rows of a session without its start are not supported")
+            raise UnsupportedPlan("session windows whose rows have a window end but no window start are not supported")
 
 
 def attached_spans(windowing: WindowAttachedWindowing) -> Callable[[Sequence[Any]], Sequence[Span]]:

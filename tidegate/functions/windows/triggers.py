@@ -109,7 +109,7 @@ class Trigger(ABC, Generic[T, W]):
 
     def on_merge(self, window: W, ctx: MergeScope) -> None:
         """Handles the merge of windows to ``window``: registers its timers and merges state. The old windows are cleared afterwards."""
-        raise InvalidJob(f"{type(self).__name__} says that it can merge, but has no on_merge")
+        raise InvalidJob(f"{type(self).__name__} returns True from can_merge(), but does not define on_merge()")
 
     @abstractmethod
     def clear(self, window: W, ctx: TriggerScope) -> None:

@@ -49,7 +49,7 @@ class NotedAttempts:
 def parse_noted_attempts(text: str) -> NotedAttempts:
     """Parses noted attempts. Raises ``CorruptData`` for another form."""
     if not _FORM.fullmatch(text):
-        raise CorruptData(f"it is {text[:20]!r}, and not the numbers of attempts")
+        raise CorruptData(f"the entry is {text[:20]!r}, and not the numbers of attempts")
     of_all, *regions = text.split()
     pairs = (region.split(":") for region in regions)
     return NotedAttempts(int(of_all), {int(region): int(attempt) for region, attempt in pairs})

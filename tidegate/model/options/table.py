@@ -19,13 +19,13 @@ def fixed_offset(zone: str) -> str | None:
 def _parse_zone(text: str) -> str:
     zone = text.strip()
     if zone == "default":
-        raise ValueError("'default' would be another zone in each process: name one, such as Europe/Berlin")
+        raise ValueError("'default' may mean another time zone in each process: name a zone, such as Europe/Berlin")
     if zone == "UTC" or fixed_offset(zone):
         return zone
     try:
         return ZoneInfo(zone).key
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(f"{text!r} is no time zone: Europe/Berlin is one, GMT+05:45 another, UTC the third") from None
+        raise ValueError(f"{text!r} is not a time zone, such as Europe/Berlin, GMT+05:45 or UTC") from None
 
 
 TIME_ZONE: ValueType[str] = ValueType("time zone", _parse_zone, str)

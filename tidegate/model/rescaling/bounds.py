@@ -154,8 +154,8 @@ def _problem(vertex: JobVertex, asked: ParallelismBounds) -> str:
         )
     if vertex.keeps_parallelism and asked.upper != vertex.parallelism:
         return (
-            f"The newly requested parallelism {asked.upper} for the job vertex {vertex_id} cannot be had: {vertex.name!r} runs with "
-            f"parallelism {vertex.parallelism} only."
+            f"The newly requested parallelism {asked.upper} for the job vertex {vertex_id} is not possible: {vertex.name!r} can only run with "
+            f"parallelism {vertex.parallelism}."
         )
     if asked.upper > vertex.max_parallelism:
         return (

@@ -307,7 +307,7 @@ def _check_sink(options: Mapping[str, str]) -> None:
         raise InvalidJob("Option 'sink.partitioner' should be a non-empty string.")
     if partitioner not in (None, "default", "fixed", "round-robin"):
         raise InvalidJob(
-            f"Could not find and instantiate partitioner class '{partitioner}': there are default, fixed and round-robin, and no classes of Java"
+            f"Could not find and instantiate partitioner class '{partitioner}': use default, fixed or round-robin, as tidegate cannot load Java classes"
         )
     text = options.get("sink.delivery-guarantee", "at-least-once").lower()
     if text not in _GUARANTEES:

@@ -62,13 +62,13 @@ def check_lookups(connector: str, options: Mapping[str, str]) -> None:
         raise InvalidJob(f"Invalid value for option '{CACHE}': '{options[CACHE]}' is not one of {', '.join(_KINDS)}")
     if connector == "filesystem" and kind != "FULL":
         raise InvalidJob(
-            f"Invalid value for option '{CACHE}': '{options[CACHE]}': tables of files have no other than FULL, they are read whole"
+            f"Invalid value for option '{CACHE}': '{options[CACHE]}': tables of files are read whole, so only FULL is possible"
         )
     kind = cache_of(options)
     for wanted, keys in (("PARTIAL", partial_cache.OPTIONS), ("FULL", FULL)):
         given = sorted(keys & options.keys())
         if given and kind != wanted:
-            raise InvalidJob(f"'{given[0]}' is of '{CACHE}' = '{wanted}', and it is {kind}")
+            raise InvalidJob(f"'{given[0]}' needs '{CACHE}' = '{wanted}', but that is {kind}")
     if kind == "PARTIAL":
         limits_of(options)
     if kind == "FULL":
@@ -79,7 +79,7 @@ def check_lookups(connector: str, options: Mapping[str, str]) -> None:
     if connector == PYTHON:
         if kind == "FULL":
             raise InvalidJob(
-                f"Invalid value for option '{CACHE}': a class is asked by key, and not read whole: NONE or PARTIAL"
+                f"Invalid value for option '{CACHE}': a lookup class is asked by key and cannot be read whole: use NONE or PARTIAL"
             )
         function_of(options)
     if connector == "jdbc":
@@ -93,7 +93,9 @@ def _check_jdbc(options: Mapping[str, str]) -> None:
             f"{_POSTGRES}host:5432/database"
         )
     if options.get("driver", _DRIVER) != _DRIVER:
-        raise InvalidJob(f"the option 'driver' is '{options['driver']}', and no class of Java is loaded: leave it out")
+        raise InvalidJob(
+            f"the option 'driver' is '{options['driver']}', and tidegate cannot load Java classes: leave it out"
+        )
     if ("username" in options) != ("password" in options) and "password" in options:
         raise InvalidJob("Either all or none of the following options should be provided:\nusername\npassword")
 

@@ -67,7 +67,7 @@ class PartitionTimes:
         if found is None:
             raise UserError(
                 f"Text '{text}' could not be parsed: it is the time of the partition {dict(zip(self.keys, values, strict=True))}; set "
-                f"'{PATTERN}' and '{FORMATTER}' so that it is one"
+                f"'{PATTERN}' and '{FORMATTER}' so that the text is a time"
             )
         return found
 
@@ -133,7 +133,9 @@ def partition_commits(shape: TableShape, options: Mapping[str, str]) -> Partitio
             "time. Fixed offsets are supported using 'GMT-03:00' or 'GMT+03:00'. Or use 'UTC' without time zone and daylight saving time."
         )
     if options.get(EXTRACTOR, "default") != "default":
-        raise InvalidJob(f"'{EXTRACTOR}' = '{options[EXTRACTOR]}' needs a class of Java: only 'default' is there")
+        raise InvalidJob(
+            f"'{EXTRACTOR}' = '{options[EXTRACTOR]}' needs a Java class, which tidegate cannot load: use 'default'"
+        )
     if POLICY not in options:
         return None
     for kind in options[POLICY].split(","):
@@ -146,9 +148,11 @@ def partition_commits(shape: TableShape, options: Mapping[str, str]) -> Partitio
                     "policy for a hive table."
                 )
             case "custom":
-                raise InvalidJob(f"'{POLICY}' = 'custom' needs a class of Java: only 'success-file' is there")
+                raise InvalidJob(
+                    f"'{POLICY}' = 'custom' needs a Java class, which tidegate cannot load: use 'success-file'"
+                )
             case _:
-                raise InvalidJob(f"Unsupported policy: {kind}: '{POLICY}' is 'success-file'")
+                raise InvalidJob(f"Unsupported policy: {kind}: set '{POLICY}' to 'success-file'")
     if FORMATTER in options:
         token_letters(options[FORMATTER])
     is_by_time = options.get(TRIGGER, TRIGGERS[0]).lower() == TRIGGERS[1]

@@ -59,7 +59,9 @@ def read_table(env: StreamExecutionEnvironment, node: Node, given: Given) -> Dat
     if table.options["connector"] == STREAM:
         stream_table = given.get(table.options["number"])
         if not isinstance(stream_table, StreamTable):
-            raise InvalidJob(f"the stream of {source.table.name} is one of another program: it is not in the plan")
+            raise InvalidJob(
+                f"the stream of {source.table.name} belongs to another program, and a plan cannot hold it: run the plan in the program that made it"
+            )
         keys = [
             key for ability in source.abilities if isinstance(ability, ReadingMetadata) for key in ability.metadata_keys
         ]
@@ -132,7 +134,9 @@ def _read(
             assert connector == ROWS
             rows = given.get(options["number"])
             if not isinstance(rows, pa.Table):
-                raise InvalidJob(f"the rows of {name} were given by another program: they are not in the plan")
+                raise InvalidJob(
+                    f"the rows of {name} belong to another program, and a plan cannot hold them: run the plan in the program that made it"
+                )
             return env.from_collection(rows.cast(schema)).name(name)
 
 

@@ -50,7 +50,7 @@ def made_of(place: str, arguments: Mapping[str, str]) -> LookupFunction | AsyncL
     if found is None:
         raise InvalidJob(f"'class' = '{place}': the module {module} has no '{name}'")
     if not (inspect.isclass(found) and issubclass(found, (LookupFunction, AsyncLookupFunction))):
-        raise InvalidJob(f"'class' = '{place}': it is no LookupFunction and no AsyncLookupFunction")
+        raise InvalidJob(f"'class' = '{place}': it is neither a LookupFunction nor an AsyncLookupFunction")
     try:
         return found(**arguments)
     except TypeError as error:

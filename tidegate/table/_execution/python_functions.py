@@ -165,7 +165,7 @@ class BoundFunction:
         try:
             made = values if isinstance(values, pa.Array) else pa.Array.from_pandas(values)
             if made.type != type and (pa.types.is_string(made.type) or pa.types.is_binary(made.type)):
-                raise pa.ArrowInvalid(f"it returned {made.type}")
+                raise pa.ArrowInvalid(f"its values are of type {made.type}")
             if made.type == type:
                 return made
             if isinstance(values, pa.Array):
@@ -173,7 +173,7 @@ class BoundFunction:
             return pa.Array.from_pandas(values, type=type)
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise _mismatch(
-                self._wrapper, f"what it returned does not fit {self._result}, which is declared: {error}"
+                self._wrapper, f"what it returned does not fit the declared type {self._result}: {error}"
             ) from None
 
 
@@ -252,7 +252,7 @@ def array_of(wrapper: TypedUserCode, values: list[Any], type: LogicalType) -> pa
         except (pa.ArrowException, TypeError, ValueError, OverflowError, InvalidOperation) as error:
             said = _mismatch(wrapper, f"it returned {value!r:.200} ({_class_name(value)}) where {type} is declared")
             raise said from error
-    raise AssertionError(f"{wrapper.name}: each value fits {type}, and all together do not")
+    raise AssertionError(f"{wrapper.name}: each value fits {type}, but all of them together do not")
 
 
 _ACCEPTED: dict[TypeRoot, frozenset[type]] = {}
@@ -312,7 +312,7 @@ def _plain_row(value: Any, type: LogicalType) -> tuple[Any, ...]:
         raise TypeError(_class_name(value))
     parts = list(value)
     if len(parts) != len(type.fields):
-        raise TypeError(f"{len(parts)} fields")
+        raise TypeError(f"it has {len(parts)} fields, not {len(type.fields)}")
     return tuple(_plain(part, field.type) for part, field in zip(parts, type.fields, strict=True))
 
 

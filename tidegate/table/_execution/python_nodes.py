@@ -90,7 +90,7 @@ def _function(node: Node, name: str, functions: Functions) -> TypedUserCode:
     if found is None:
         known = ", ".join(sorted(functions)) or "none"
         raise InvalidJob(
-            f"node {node.id}, {node.kind}: the function {name} is not there: name it with create_temporary_function() before the plan "
+            f"node {node.id}, {node.kind}: the function {name} is not known: register it with create_temporary_function() before the plan "
             f"is run; named are: {known}"
         )
     return found

@@ -438,9 +438,7 @@ def _check(node: Node, row_types: Sequence[LogicalType], time_zone: str, functio
             if (rows := rows_of(node.window)) is None:
                 spans_of(node.window)
             elif min(rows) < 1:
-                raise UnsupportedPlan(
-                    "a window of rows has at least one row, and begins at least one row after the last"
-                )
+                raise UnsupportedPlan("a window of rows needs a size and a slide of at least one row")
             elif node.window.time_field.field_type.kind is not TimeKind.PROCTIME:
                 raise UnsupportedPlan("Event-time grouping windows on row intervals are currently not supported.")
         if isinstance(node, plan_nodes.TemporalJoin1):
@@ -483,7 +481,7 @@ def _check_rank(node: plan_nodes.Rank1 | plan_nodes.WindowRank1) -> None:
     found = node.rank_range
     if isinstance(found, VariableRange) and isinstance(node, plan_nodes.Rank1):
         if found.end_index not in node.partition.fields:
-            raise UnsupportedPlan("a last rank that is no field of PARTITION BY is not supported")
+            raise UnsupportedPlan("a last rank that is not a field of PARTITION BY is not supported")
     elif not isinstance(found, ConstantRange):
         raise UnsupportedPlan(f"a rank of the kind {type(found).__name__} is not supported")
 

@@ -235,7 +235,7 @@ def translate(
             return stream
         if isinstance(node, plan_nodes.Sort1) and not ends(node):
             raise UnsupportedPlan(
-                f"node {node.id}, {node.kind}: ORDER BY what is no time needs tables that end: {node.description}"
+                f"node {node.id}, {node.kind}: ORDER BY a column that is not a time needs bounded tables: {node.description}"
             )
         if type(node) in RELATIONAL:
             return relational(node, read, types, time_zone, aggregates_of(node, functions or {}))
@@ -246,7 +246,7 @@ def translate(
 
     for node in plan.sinks:
         if not isinstance(node, _SINKS):
-            raise InvalidJob(f"node {node.id}: {node.kind} is no sink, and nothing reads it")
+            raise InvalidJob(f"node {node.id}: {node.kind} is not a sink, and no node reads its result")
         (found,) = plan.inputs(node.id)
         node = configured(node, options or {})
         kept = constrained(node, stream_of(found), options or {})
@@ -269,7 +269,7 @@ def refuse_firings(node: Node, options: Mapping[str, str]) -> None:
     for key in ("table.exec.emit.early-fire.enabled", "table.exec.emit.late-fire.enabled"):
         if options.get(key, "false").strip().lower() == "true":
             raise UnsupportedPlan(
-                f"node {node.id}, {node.kind}: {key} is not supported: a window emits when it ends, once. Take the option away: {node.description}"
+                f"node {node.id}, {node.kind}: {key} is not supported, since a window emits only once, when it ends. Remove the option: {node.description}"
             )
 
 

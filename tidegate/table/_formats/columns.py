@@ -83,7 +83,7 @@ def first_poison(read: Callable[[Values], object], messages: Values) -> PoisonRe
             read(messages[index : index + 1])
         except PoisonRecord as poison:
             return PoisonRecord(index, poison.reason)
-    raise AssertionError("each message can be read alone, and all of them cannot")
+    raise AssertionError("each of the messages can be read alone, but not all of them together")
 
 
 def one_by_one(

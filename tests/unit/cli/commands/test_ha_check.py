@@ -74,7 +74,7 @@ def test_a_bucket_is_judged_by_who_wins(kind: type[Bucket]) -> None:
     else:
         assert result.exit_code == 1
         assert result.output.strip().startswith(f"error: {URL} cannot elect a leader:")
-        told = "was created once more (If-None-Match: *)" if kind is Careless else "more than one who created it"
+        told = "was created a second time (If-None-Match: *)" if kind is Careless else "more than one who created it"
         assert told in result.output
 
 

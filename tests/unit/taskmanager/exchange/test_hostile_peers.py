@@ -143,8 +143,8 @@ GOOD = make_header(EVENT, 1) + bytes(EVENT.payload)
 @pytest.mark.parametrize(
     ("data", "error", "words"),
     [
-        (flipped(GOOD, -1 % len(GOOD)), CorruptFrame, "fails its checksum"),
-        (flipped(GOOD, 9), CorruptFrame, "header fails its checksum"),
+        (flipped(GOOD, -1 % len(GOOD)), CorruptFrame, "does not match its checksum"),
+        (flipped(GOOD, 9), CorruptFrame, "header of a frame does not match its checksum"),
         (make_header(EVENT, 4), CorruptFrame, "frame 4 came where frame 1"),
         (make_header(make_frame(FrameType.BATCH), 1), CorruptFrame, "before its schema"),
         (make_header(make_frame(FrameType.HELLO), 1), CorruptFrame, "HELLO frame came among the data"),

@@ -129,7 +129,11 @@ NOT_TRUSTED = "its certificate is of an authority that is not in the truststore"
     [
         (believed, lambda _: PLAIN, "speaks TLS: set security.ssl.internal.enabled, and the keystore and truststore"),
         (lambda _: PLAIN, believed, "it speaks no TLS"),
-        (believed, of_strangers, "it refuses our certificate, which is of an authority that it does not believe"),
+        (
+            believed,
+            of_strangers,
+            "it refuses our certificate, which is missing or of an authority that it does not trust",
+        ),
         (of_strangers, believed, NOT_TRUSTED),
         (believed, expired, "our certificate has expired at "),
         (expired, believed, "its certificate has expired"),

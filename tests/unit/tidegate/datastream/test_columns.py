@@ -220,7 +220,9 @@ class TestWindowAggregates:
             stream().key_by(lambda row: row.k).window(windows).agg(count())
         with pytest.raises(InvalidJob, match="agg works on TumblingEventTimeWindows"):
             keyed.window(ProcessingTimeSessionWindows.with_gap(Time.minutes(2))).agg(count())
-        with pytest.raises(InvalidJob, match="no trigger, evictor, allowed lateness or side output"):
+        with pytest.raises(
+            InvalidJob, match="does not support a trigger, an evictor, allowed lateness or a side output"
+        ):
             keyed.window(windows).side_output_late_data(OutputTag("late")).agg(count())
         with pytest.raises(InvalidJob, match="compute it in a select before the window"):
             sum(col("x") + 1)

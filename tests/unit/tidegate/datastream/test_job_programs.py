@@ -172,7 +172,7 @@ class TestRefusals:
         stream = numbers(make_env())
         with pytest.raises(InvalidJob, match="map needs a MapFunction or a function"):
             stream.map(5)  # type: ignore[arg-type]
-        with pytest.raises(InvalidJob, match="KeyedProcessFunction goes behind key_by"):
+        with pytest.raises(InvalidJob, match="KeyedProcessFunction needs key_by before it"):
             stream.process(KeyedProcessFunction)  # type: ignore[arg-type]
         with pytest.raises(InvalidJob, match="filter needs a FilterFunction or a function"):
             stream.filter(KeyedSame())  # type: ignore[arg-type]

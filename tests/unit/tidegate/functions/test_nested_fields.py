@@ -55,5 +55,5 @@ def test_what_is_not_there_is_refused_before_the_job_runs(expression: Expression
 
 
 def test_an_expression_is_not_iterated() -> None:
-    with pytest.raises(TypeError, match="named by texts"):
+    with pytest.raises(TypeError, match="named by strings"):
         list(col("a"))  # type: ignore[call-overload]

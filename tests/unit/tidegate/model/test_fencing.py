@@ -21,7 +21,11 @@ WITHOUT = make_generation(0, "abc")
         (WITHOUT, make_generation(0, "other"), None),
         (LOW, HIGH, "its term is 7, and a JobManager of term 12 has led since"),
         (RIVAL, LOW, "it claims term 7, which another JobManager has"),
-        (WITHOUT, LOW, "it has no term (high-availability.type NONE), and a JobManager of term 7 led here"),
+        (
+            WITHOUT,
+            LOW,
+            "it has no term (high-availability.type NONE), and this process has already obeyed a JobManager of term 7",
+        ),
     ],
 )
 def test_who_is_obeyed(generation: Generation, highest: Generation | None, told: str | None) -> None:

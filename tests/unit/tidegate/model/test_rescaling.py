@@ -59,7 +59,7 @@ def test_vertices_between_which_rows_go_forward_have_as_many_subtasks() -> None:
 
 def test_a_vertex_that_keeps_its_parallelism_is_refused_another_one() -> None:
     job = graph([replace(vertex("source", 2, source=True), keeps_parallelism=True), vertex("sink", 2)])
-    assert "runs with parallelism 2 only" in problems_of(job, bounds(source=(1, 3), sink=(1, 3)))[0]
+    assert "can only run with parallelism 2" in problems_of(job, bounds(source=(1, 3), sink=(1, 3)))[0]
     asked = completed(job, bounds(source=(-1, -1), sink=(-1, -1)))
     assert asked == bounds(source=(1, 2), sink=(1, 128))
     assert fit(job, asked, 1) is None, "it needs two"

@@ -131,9 +131,9 @@ def test_a_field_that_may_not_be_null_needs_a_default() -> None:
 
 
 def test_a_default_must_fit_its_field() -> None:
-    with pytest.raises(InvalidJob, match="'x' is no default for age: int32"):
+    with pytest.raises(InvalidJob, match="'x' is not a valid default for age: int32"):
         Types.ROW_NAMED(["age"], [Types.INT()], {"age": "x"})
-    with pytest.raises(InvalidJob, match="are no fields"):
+    with pytest.raises(InvalidJob, match="are not among the fields"):
         Types.ROW_NAMED(["age"], [Types.INT()], {"aeg": 1})
 
 

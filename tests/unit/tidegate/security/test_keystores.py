@@ -140,7 +140,7 @@ def test_pem_that_cannot_be_used(tmp_path: Path, authority: Credentials, own: Cr
     assert refusal(encrypted, Passwords("other")) == "cannot read the private key of FILE: its password is another"
     assert (
         refusal(own.key_pem() + authority.chain_pem())
-        == "none of the certificates of the keystore FILE is of its private key"
+        == "no certificate in the keystore FILE belongs to its private key"
     )
     assert refusal(own.key_pem() + own.chain_pem()[:200] + b"\n-----END CERTIFICATE-----\n").startswith(
         "cannot read the certificates of FILE"

@@ -70,8 +70,8 @@ def test_a_user_without_a_group_that_has_a_role_may_do_nothing(
 @pytest.mark.parametrize(
     ("headers", "why"),
     [
-        ([(USER, "ada"), (GROUPS, "admins")], f"are believed of the proxy alone, which sends {SECRETS}"),
-        ([(GROUPS, "admins")], "are believed of the proxy alone"),
+        ([(USER, "ada"), (GROUPS, "admins")], f"are accepted only from the proxy, which also sends {SECRETS}"),
+        ([(GROUPS, "admins")], "are accepted only from the proxy"),
         ([(SECRETS, "wrong-wrong-wrong"), (USER, "ada"), (GROUPS, "admins")], f"{SECRETS} is not that of the proxy"),
         ([(SECRETS, "wrong-wrong-wrong")], f"{SECRETS} is not that of the proxy"),
         ([(SECRETS, ""), (USER, "ada"), (GROUPS, "admins")], f"{SECRETS} is not that of the proxy"),
@@ -88,9 +88,12 @@ def test_a_user_without_a_group_that_has_a_role_may_do_nothing(
         ),
         ([(SECRETS, SECRET), (USER, "ada, eve"), (GROUPS, "staff")], f"{USER} of the proxy has several values"),
         ([(SECRETS, SECRET), (GROUPS, "staff")], f"{USER} of the proxy has no values"),
-        ([(SECRETS, SECRET), (USER, " "), (GROUPS, "staff")], f"{USER} of the proxy is no name of a user"),
-        ([(SECRETS, SECRET), (USER, "a\x07"), (GROUPS, "staff")], f"{USER} of the proxy is no name of a user"),
-        ([(SECRETS, SECRET), (USER, "a" * 257), (GROUPS, "staff")], f"{USER} of the proxy is no name of a user"),
+        ([(SECRETS, SECRET), (USER, " "), (GROUPS, "staff")], f"{USER} of the proxy is not a valid name of a user"),
+        ([(SECRETS, SECRET), (USER, "a\x07"), (GROUPS, "staff")], f"{USER} of the proxy is not a valid name of a user"),
+        (
+            [(SECRETS, SECRET), (USER, "a" * 257), (GROUPS, "staff")],
+            f"{USER} of the proxy is not a valid name of a user",
+        ),
     ],
 )
 def test_what_is_not_certainly_the_proxys_word_is_refused(
@@ -114,7 +117,7 @@ def test_the_certificate_of_the_proxy_is_a_proof_as_well(tmp_path: Path) -> None
     via = f"proxy {hashlib.sha256(OF_PROXY).hexdigest()}"
     assert asked(proxy, *said, certificate=OF_PROXY) == User("ada", Role.VIEW, via)
     for certificate in (None, OF_EVE):
-        with pytest.raises(NotAuthenticated, match="the certificate is not the proxy's"):
+        with pytest.raises(NotAuthenticated, match="the certificate of this request is not the proxy's"):
             asked(proxy, *said, certificate=certificate)
     assert asked(proxy, certificate=OF_EVE) is None
 
@@ -161,7 +164,7 @@ def test_what_is_configured_badly_is_said(tmp_path: Path) -> None:
         ({**good, roles: "admins:owner"}, "'admins:owner' is not group:role"),
         ({**good, roles: "a:view;a:data"}, "a has two roles"),
         ({**options(tmp_path), "tidegate.security.proxy.fingerprint": "AB" * 32}, "no client shows a certificate"),
-        ({**options(tmp_path), "tidegate.security.proxy.fingerprint": "AB"}, "is no SHA-256 fingerprint"),
+        ({**options(tmp_path), "tidegate.security.proxy.fingerprint": "AB"}, "is not a SHA-256 fingerprint"),
         (with_secret(tmp_path / "short", "short"), "at least 16 characters"),
         (with_secret(tmp_path / "open", mode=0o644), "other users of this machine can read this secret"),
     ):

@@ -174,7 +174,7 @@ def test_elements_stay_with_their_subtask_and_new_ones_are_dealt_evenly(tmp_path
     (first, second) = reader.read_list_state(COUNTS, "last")
     assert changed(pa.concat_tables([first.slice(1), second]), "kept") == [["b"], ["a", "b"]]
     assert changed(pa.table({"element": ["c", "d", "e"]}), "dealt") == [["c", "d"], ["e"]]
-    with pytest.raises(Misuse, match="subtask 2 of an operator that has 2"):
+    with pytest.raises(Misuse, match="names subtask 2, but the operator has parallelism 2"):
         changed(pa.table({"subtask": [2], "element": ["c"]}), "wrong")
 
 
@@ -274,14 +274,14 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         writer.with_operator(COUNTS)
     with pytest.raises(Misuse, match="is not empty"):
         writer.write(str(path))
-    with pytest.raises(Misuse, match="no operator id"):
+    with pytest.raises(Misuse, match="not an operator id"):
         OperatorIdentifier.for_uid_hash("counts")
 
 
 @pytest.mark.parametrize(
     ("table", "error", "text"),
     [
-        (pa.table({"key": [1, 2, 1], "value": [1, 2, 3]}), Misuse, r"there are several rows of {'key': 1}"),
+        (pa.table({"key": [1, 2, 1], "value": [1, 2, 3]}), Misuse, r"there are several rows for {'key': 1}"),
         (pa.table({"key": ["a"], "value": [1]}), SchemaMismatch, "column 'key' of type string does not fit int64"),
         (pa.table({"key": [1], "total": [1]}), SchemaMismatch, "the table has no column 'value'"),
         (pa.table({"key": [1], "value": [1.5]}), SchemaMismatch, "column 'value' of type double does not fit int64"),

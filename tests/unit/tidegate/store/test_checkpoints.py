@@ -379,7 +379,7 @@ def test_a_manifest_of_another_checkpoint_is_told(tmp_path: Path) -> None:
     """It is whole, and would restore an older position, had the state travelled inline."""
     storage, location = saved(tmp_path)
     copy = location.rename(location.with_name("chk-8"))
-    with pytest.raises(CorruptData, match=r"chk-8/_metadata is that of checkpoint 7: it was copied there"):
+    with pytest.raises(CorruptData, match=r"chk-8/_metadata belongs to checkpoint 7: it was copied there"):
         storage.read_checkpoint(str(copy))
     assert storage.read_checkpoint(str(copy.rename(location.with_name("mine"))))[1] == make_manifest()
 

@@ -121,7 +121,7 @@ def test_options_of_no_environment() -> None:
     assert config.to_map() == {"a": "b", "python.executable": "python3", "table.generated-code.max-length": "5000"}
     assert TableConfig.get_default().to_map() == {}
     assert config.get_sql_dialect() == SqlDialect.DEFAULT
-    with pytest.raises(InvalidJob, match="in Flink's dialect"):
+    with pytest.raises(InvalidJob, match="only Flink's own dialect"):
         config.set_sql_dialect(SqlDialect.HIVE)
 
 

@@ -129,5 +129,5 @@ def test_options_that_a_type_does_not_have_are_refused(column: str, option: dict
 
 
 def test_types_without_random_values_are_refused() -> None:
-    with pytest.raises(InvalidJob, match="datagen makes no values of type duration"):
+    with pytest.raises(InvalidJob, match="datagen cannot make values of type duration"):
         GeneratedRows.of(pa.schema([("day", pa.duration("ms"))]), {"connector": "datagen"})

@@ -193,7 +193,7 @@ def test_windows_of_the_table_api_are_planned(tables: TableEnvironment) -> None:
 
 def test_what_cannot_be_run_yet_is_named_before_anything_runs(tables: TableEnvironment) -> None:
     tables.execute_sql("CREATE TABLE endless (name STRING) WITH ('connector' = 'datagen')")
-    with pytest.raises(UnsupportedPlan, match=r"node \d+, stream-exec-sort_1: ORDER BY .* needs tables that end"):
+    with pytest.raises(UnsupportedPlan, match=r"node \d+, stream-exec-sort_1: ORDER BY .* needs bounded tables"):
         tables.execute_sql("SELECT name FROM endless ORDER BY name")
     with pytest.raises(InvalidJob, match="not supported yet: CREATE TABLE AS"):
         tables.execute_sql("CREATE TABLE c WITH ('connector' = 'print') AS SELECT id FROM v")
@@ -220,7 +220,7 @@ def test_plans_are_files_that_are_read_without_java(tables: TableEnvironment, tm
     other = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
     assert "Calc(select=[(id * 2)" in other.load_plan(tmp_path / "plan.json").explain()
     assert other._made is None, "a plan is read without a planner"
-    with pytest.raises(InvalidJob, match="the rows of .* were given by another program"):
+    with pytest.raises(InvalidJob, match="the rows of .* belong to another program"):
         other.load_plan(tmp_path / "plan.json").execute()
     with pytest.raises(InvalidJob, match="there is a file"):
         plan.write_to_file(tmp_path / "plan.json")

@@ -139,7 +139,7 @@ def test_the_mode_of_a_script_may_change_and_its_tables_stay() -> None:
     )
     assert len(run(TABLES + batch + "INSERT INTO p VALUES (1, 'a')")[0]) == 1
     assert (
-        "'execution.runtime-mode' is 'streaming' or 'batch', not 'bach'"
+        "'execution.runtime-mode' must be 'streaming' or 'batch', not 'bach'"
         in refusal("SET 'execution.runtime-mode' = 'bach'").message
     )
 
@@ -166,10 +166,10 @@ def test_an_error_without_a_place_underlines_the_statement() -> None:
 
 
 def test_a_set_that_does_not_end_and_an_end_without_a_set_are_refused() -> None:
-    assert "does not end: say END;" in refusal("BEGIN STATEMENT SET;").message
-    assert "no statement set ends here" in refusal("END;").message
+    assert "does not end: write END;" in refusal("BEGIN STATEMENT SET;").message
+    assert "END; ends no statement set" in refusal("END;").message
     assert (
-        "a statement set takes INSERT statements until END, and this is SHOW TABLES"
+        "a statement set takes only INSERT statements until END, and this statement is SHOW TABLES"
         in refusal("BEGIN STATEMENT SET; SHOW TABLES; END;").message
     )
 

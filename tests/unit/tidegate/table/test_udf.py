@@ -373,7 +373,7 @@ def test_whole_rows_have_the_names_of_the_columns(is_streaming: bool) -> None:
 
 
 def test_what_is_no_function_is_refused(tables: TableEnvironment) -> None:
-    with pytest.raises(TypeError, match=r"a function of tables is made by udf\(\) or udtf\(\)"):
+    with pytest.raises(TypeError, match=r"make a function with udf\(\) or udtf\(\)"):
         tables.create_temporary_system_function("f", len)
     with pytest.raises(TypeError, match="Invalid function: not a function or callable"):
         udf(3, result_type="INT")  # type: ignore[arg-type]
@@ -393,7 +393,7 @@ def test_a_plan_that_calls_functions_needs_their_names(tables: TableEnvironment,
     tables.compile_plan_sql("INSERT INTO p SELECT mine(1, 2)").write_to_file(tmp_path / "plan.json")
     other = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
     with pytest.raises(
-        InvalidJob, match=r"the function `default_catalog`.`default_database`.`mine` is not there: name it"
+        InvalidJob, match=r"the function `default_catalog`.`default_database`.`mine` is not known: register it"
     ):
         other.load_plan(tmp_path / "plan.json").execute()
     tables.execute_sql("CREATE TEMPORARY VIEW w AS SELECT 1 AS id")
@@ -420,7 +420,9 @@ def test_functions_are_created_by_sql(tables: TableEnvironment) -> None:
     ):
         with pytest.raises(InvalidJob, match=f"(?s)CREATE FUNCTION .*{said}"):
             tables.execute_sql(f"CREATE TEMPORARY FUNCTION x AS '{name}' LANGUAGE PYTHON")
-    with pytest.raises(InvalidJob, match="CREATE FUNCTION: functions are Python's: add LANGUAGE PYTHON"):
+    with pytest.raises(
+        InvalidJob, match="CREATE FUNCTION: only functions in Python are supported: add LANGUAGE PYTHON"
+    ):
         tables.execute_sql("CREATE FUNCTION x AS 'org.example.F'")
 
 
@@ -438,7 +440,7 @@ def test_scalar_functions_run_in_batch_mode(tables: TableEnvironment) -> None:
         batch.sql_query("SELECT add2(name, 1) FROM v")
     with pytest.raises(
         InvalidJob,
-        match="there is a function UPPER of Flink's own, which a function of yours hides in streaming mode alone",
+        match="Flink has a function UPPER of its own, which your function would replace in streaming mode only",
     ):
         batch.create_temporary_system_function("UPPER", add)
     assert batch.drop_temporary_system_function("add2")

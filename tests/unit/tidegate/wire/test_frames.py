@@ -186,7 +186,8 @@ def test_oversized_is_refused_before_any_memory_is_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("at", "value", "words"), [(0, b"HTTP", "no frame begins"), (4, b"\x09", "version 9"), (5, b"\x63", "checksum")]
+    ("at", "value", "words"),
+    [(0, b"HTTP", "not the beginning of a frame"), (4, b"\x09", "version 9"), (5, b"\x63", "checksum")],
 )
 def test_bad_headers(at: int, value: bytes, words: str) -> None:
     data = bytearray(wire([event_frame(EndOfData())]))

@@ -350,7 +350,7 @@ class LastOnly(SqlAggregate):
             acc[0] = args[0]
 
     def retract(self, acc: Accumulator, args: Arguments) -> None:
-        raise AssertionError("made for inserts")
+        raise AssertionError("an aggregate for insert-only rows cannot retract a row")
 
     def merge(self, acc: Accumulator, other: Accumulator) -> None:
         self.add(acc, other)
@@ -529,10 +529,10 @@ class Lag(SqlAggregate):
         del acc[0][: -acc[1] - 1]
 
     def retract(self, acc: Accumulator, args: Arguments) -> None:
-        raise AssertionError("made for inserts")
+        raise AssertionError("an aggregate for insert-only rows cannot retract a row")
 
     def merge(self, acc: Accumulator, other: Accumulator) -> None:
-        raise AssertionError("LAG has no phases")
+        raise AssertionError("LAG cannot be merged: it is not computed in two phases")
 
     def value(self, acc: Accumulator) -> Any:
         return acc[0][-acc[1] - 1] if len(acc[0]) > acc[1] else acc[2]

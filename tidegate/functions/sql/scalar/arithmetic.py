@@ -316,7 +316,7 @@ def _rounding(call: ScalarCall, mode: str) -> Evaluate:
     def round_value(value: Any, places: int = 0) -> Any:
         if isinstance(value, float):
             if not math.isfinite(value):
-                raise EvaluationError(f"{call.name}: {value} is no number that can be rounded")
+                raise EvaluationError(f"{call.name}: {value} cannot be rounded")
             number = Decimal(repr(value))
         else:
             number = Decimal(value)

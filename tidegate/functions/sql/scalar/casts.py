@@ -139,7 +139,7 @@ def _reading(parse: Callable[[str], Any], target: LogicalType, is_try: bool) -> 
     def read(text: str) -> Any:
         found = parse(text)
         if found is None and not is_try:
-            raise EvaluationError(f"CAST: {text!r} is no {name}; use TRY_CAST to have null instead")
+            raise EvaluationError(f"CAST: {text!r} is not a {name}; use TRY_CAST to have null instead")
         return found
 
     return lambda array: distinct(array, read, wanted)
@@ -278,7 +278,7 @@ def _to_decimal(source: LogicalType, target: LogicalType, is_try: bool) -> Cast 
 
         def convert(value: float) -> Decimal | None:
             if value != value or value in (float("inf"), float("-inf")):
-                raise EvaluationError(f"CAST: {value} is no {target}")
+                raise EvaluationError(f"CAST: {value} cannot be represented as {target}")
             return fit(EXACT.create_decimal(repr(value)), precision, scale)
 
         return lambda array: distinct(array, convert, wanted)

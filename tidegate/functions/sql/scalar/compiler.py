@@ -79,7 +79,7 @@ def compile_filter(rex: Rex, input_type: RowType, context: EvaluationContext | N
     context = context or EvaluationContext()
     operand = _Compiler(input_type, context).operand(rex)
     if operand.type.root is not TypeRoot.BOOLEAN:
-        raise UnsupportedPlan(f"a condition has the type BOOLEAN, not {operand.type}")
+        raise UnsupportedPlan(f"a condition must be of type BOOLEAN, not {operand.type}")
     return CompiledFilter(operand, context)
 
 
@@ -124,7 +124,9 @@ class _Compiler:
     def _field(self, rex: RexFieldAccess) -> Operand:
         row = self.operand(rex.expr)
         if row.type.root is not TypeRoot.ROW:
-            raise UnsupportedPlan(f"the field {rex.name} is of a row, not of {row.type}")
+            raise UnsupportedPlan(
+                f"the field {rex.name} cannot be taken from a value of {row.type}, which is not a row"
+            )
         names = row.type.field_names
         if rex.name not in names:
             raise UnsupportedPlan(f"the row {row.type} has no field {rex.name}")
@@ -171,7 +173,7 @@ def _column(index: int, type: pa.DataType, rows: Rows) -> Datum:
 
 
 def _no_column(rows: Rows) -> Datum:
-    raise AssertionError("a symbol or search argument has no column")
+    raise AssertionError("a symbol or a search argument cannot be computed as a column")
 
 
 def _named(evaluate: Evaluate, call: ScalarCall) -> Evaluate:

@@ -54,7 +54,7 @@ def parse(text: str) -> Any:
     follows = stripped[end : end + 1]
     is_word = value is None or isinstance(value, bool)
     if follows and ((is_word and (follows.isalnum() or follows in "_$")) or _is_joined_number(value, follows)):
-        raise ValueError(f"{follows!r} behind {stripped[:end]}")
+        raise ValueError(f"{follows!r} follows {stripped[:end]}")
     return value
 
 
@@ -139,7 +139,7 @@ def _behaviours(call: ScalarCall) -> dict[str, tuple[str, Any]]:
     behaviour, default = "NULL", None
     for operand in call.operands[2:]:
         if not operand.is_literal:
-            raise call.refuse("a default that is no constant")
+            raise call.refuse("its default must be a constant")
         if operand.type.root is not TypeRoot.SYMBOL:
             default = operand.literal
         elif operand.literal in ("EMPTY", "ERROR") and operand is not call.operands[2] and behaviour:
@@ -202,11 +202,11 @@ def _returning(call: ScalarCall) -> Callable[[Any], Any]:
                 if isinstance(value, (int, Decimal)) and not isinstance(value, bool)
                 else _wrong(call, value)
             )
-    raise call.refuse(f"RETURNING {call.type}")
+    raise call.refuse(f"it cannot return {call.type} (RETURNING)")
 
 
 def _wrong(call: ScalarCall, value: Any) -> NoReturn:
-    raise EvaluationError(f"JSON_VALUE: {value!r} is no {call.type}; Flink fails here too, whatever is set ON ERROR")
+    raise EvaluationError(f"JSON_VALUE: {value!r} is not a {call.type}; Flink fails here too, whatever is set ON ERROR")
 
 
 def _scalar_text(value: Any) -> str:
@@ -217,7 +217,7 @@ def _scalar_text(value: Any) -> str:
 def _json_query_call(call: ScalarCall) -> Evaluate:
     check_texts(call, 0, 1)
     if call.type.root not in (TypeRoot.CHAR, TypeRoot.VARCHAR):
-        raise call.refuse(f"RETURNING {call.type}")
+        raise call.refuse(f"it cannot return {call.type} (RETURNING)")
     symbols = [operand.literal for operand in call.operands[2:]]
     defaults = ["WITHOUT_ARRAY", "NULL", "NULL"]
     wrapper, on_empty, on_error = symbols + defaults[len(symbols) :]

@@ -52,7 +52,7 @@ def value_of(value: JsonValue | Decimal, type: LogicalType) -> Any:
         case _:
             return value
     if found is None:
-        raise UnsupportedPlan(f"the constant {value!r} is no {type}")
+        raise UnsupportedPlan(f"the constant {value!r} is not a {type}")
     return found
 
 

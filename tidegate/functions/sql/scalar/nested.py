@@ -310,7 +310,9 @@ def _map_union_call(call: ScalarCall) -> Evaluate:
 def _map_from_arrays_call(call: ScalarCall) -> Evaluate:
     def combined(keys: list[Any], values: list[Any]) -> list[tuple[Any, Any]]:
         if len(keys) != len(values):
-            raise EvaluationError(f"MAP_FROM_ARRAYS: {len(keys)} keys and {len(values)} values")
+            raise EvaluationError(
+                f"MAP_FROM_ARRAYS: the arrays have different lengths, {len(keys)} keys and {len(values)} values"
+            )
         return list(zip(keys, values, strict=True))
 
     return by_value(call, combined)

@@ -39,7 +39,7 @@ def similar_expression(pattern: str, escape: str | None) -> re.Pattern[str]:
     try:
         return re.compile(_similar_text(pattern, escape), re.ASCII)
     except re.error as error:
-        raise EvaluationError(f"SIMILAR TO: {pattern!r} is no pattern: {error}") from error
+        raise EvaluationError(f"SIMILAR TO: {pattern!r} is not a pattern: {error}") from error
 
 
 def _check_escape(escape: str | None, name: str) -> None:

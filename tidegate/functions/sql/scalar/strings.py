@@ -306,7 +306,7 @@ def _locate_call(call: ScalarCall) -> Evaluate:
 def _instr_call(call: ScalarCall) -> Evaluate:
     check_texts(call, 0, 1)
     if len(call.operands) > 2:
-        raise call.refuse("a start or an occurrence")
+        raise call.refuse("its arguments for the start and the occurrence cannot be used")
     return by_value(call, lambda text, search: text.find(search) + 1)
 
 
@@ -388,7 +388,7 @@ def _sha2_call(call: ScalarCall) -> Evaluate:
 
     def digest(text: str, bits: int) -> str:
         if bits not in (224, 256, 384, 512):
-            raise EvaluationError(f"SHA2: {bits} is no length of a hash; it is 224, 256, 384 or 512")
+            raise EvaluationError(f"SHA2: {bits} is not a length of a hash, which is 224, 256, 384 or 512")
         return hashlib.new(f"sha{bits}", text.encode()).hexdigest()
 
     return by_value(call, digest)
@@ -405,7 +405,7 @@ def _from_base64_call(call: ScalarCall) -> Evaluate:
         try:
             return base64.b64decode(text, validate=True).decode("utf-8", "replace")
         except binascii.Error as error:
-            raise EvaluationError(f"FROM_BASE64: {text!r} is not base 64: {error}") from error
+            raise EvaluationError(f"FROM_BASE64: {text!r} is not Base64: {error}") from error
 
     return by_value(call, decoded)
 
@@ -650,7 +650,7 @@ def _uuid_call(call: ScalarCall) -> Evaluate:
 @function("RAND", kind=KernelKind.NUMPY)
 def _rand_call(call: ScalarCall) -> Evaluate:
     if call.operands:
-        raise call.refuse("a seed")
+        raise call.refuse("it cannot take a seed")
     generator = np.random.default_rng(secrets.randbits(64))
     return lambda rows: pa.array(generator.random(rows.count))
 
@@ -658,7 +658,7 @@ def _rand_call(call: ScalarCall) -> Evaluate:
 @function("RAND_INTEGER", kind=KernelKind.NUMPY)
 def _rand_integer_call(call: ScalarCall) -> Evaluate:
     if len(call.operands) != 1:
-        raise call.refuse("a seed")
+        raise call.refuse("it cannot take a seed")
     generator = np.random.default_rng(secrets.randbits(64))
     (bound,) = call.operands
 

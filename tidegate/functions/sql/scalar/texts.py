@@ -72,7 +72,7 @@ def formatter(type: LogicalType, time_zone: str, *, prints: bool = False) -> Cal
         case TypeRoot.NULL:
             return lambda value: "NULL"
         case _:
-            raise UnsupportedPlan(f"values of the type {type} have no text")
+            raise UnsupportedPlan(f"values of the type {type} cannot be written as text")
 
 
 def _or_null(write: Callable[[Any], str]) -> Callable[[Any], str]:

@@ -57,7 +57,7 @@ def _extract_call(call: ScalarCall) -> Evaluate:
     if type.root in (TypeRoot.INTERVAL_DAY_TIME, TypeRoot.INTERVAL_YEAR_MONTH):
         interval_part = _INTERVAL_PARTS.get((type.root, unit))
         if interval_part is None:
-            raise call.refuse(f"{unit} of an interval")
+            raise call.refuse(f"{unit} cannot be extracted from an interval")
         parts = interval_part
         return elementwise(
             call, lambda array: from_numpy(parts(longs(array)), call.arrow, null_mask(array)), columns=[1]
@@ -75,7 +75,7 @@ def _extract_call(call: ScalarCall) -> Evaluate:
         return elementwise(call, fraction, columns=[1])
     part = _PARTS.get(unit)
     if part is None:
-        raise call.refuse(f"the unit {unit}")
+        raise call.refuse(f"the unit {unit} is not supported")
     found = part
 
     def evaluate(array: pa.Array) -> pa.Array:
@@ -151,7 +151,7 @@ def floor_to(call: ScalarCall) -> Evaluate:
         raise call.refuse()
     step = _STEPS.get(unit)
     if step is None and unit not in _CALENDAR_UNITS:
-        raise call.refuse(f"the unit {unit}")
+        raise call.refuse(f"the unit {unit} is not supported")
 
     def evaluate(array: pa.Array) -> pa.Array:
         ms = local_millis(array, type, zone)
@@ -305,7 +305,7 @@ def _to_timestamp_ltz_call(call: ScalarCall) -> Evaluate:
         return _text_to_ltz(call)
     precision = call.literal(1) if len(call.operands) > 1 else 3
     if precision not in (0, 3):
-        raise call.refuse(f"the precision {precision}; it is 0 (seconds) or 3 (milliseconds)")
+        raise call.refuse(f"its precision must be 0 (seconds) or 3 (milliseconds), not {precision}")
     factor = (1000 if precision == 0 else 1) * (UNITS_PER_SECOND[time_unit(call.type)] // 1000)
 
     def evaluate(array: pa.Array) -> pa.Array:

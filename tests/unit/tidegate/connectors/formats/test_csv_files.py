@@ -110,8 +110,8 @@ def test_cells_are_values_of_their_types(tmp_path: Path) -> None:
     [
         ([], "a\n", "1 cells, the schema 2 columns"),
         ([], "a,1,2\n", "3 cells, the schema 2 columns"),
-        ([], "a,\n", "column 'count': '' is no Long"),
-        ([], "a,1_0\n", "column 'count': '1_0' is no Long"),
+        ([], "a,\n", "column 'count': '' is not a Long"),
+        ([], "a,1_0\n", "column 'count': '1_0' is not a Long"),
         ([lambda b: b.set_use_header().set_strict_headers()], "count,word\n", "has the header"),
     ],
 )
@@ -192,7 +192,7 @@ def test_schemas_are_copied_and_mistakes_are_told_when_they_are_made(tmp_path: P
             setting(CsvSchema.builder(), "ab")
     with pytest.raises(InvalidJob, match="at least one column"):
         CsvSchema.builder().build()
-    with pytest.raises(InvalidJob, match="writes no files"):
+    with pytest.raises(InvalidJob, match="cannot write files"):
         FileSink.for_bulk_format(str(tmp_path), BulkWriterFactory())
 
 

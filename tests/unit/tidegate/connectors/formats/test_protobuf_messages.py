@@ -149,7 +149,7 @@ def test_a_message_that_contains_itself_needs_a_type() -> None:
 
 def test_a_required_field_that_is_null_is_an_error() -> None:
     kind = Types.ROW_NAMED(["id"], [Types.INT()])
-    with pytest.raises(UserError, match=r"t\.Tree requires"):
+    with pytest.raises(UserError, match=r"required fields of t\.Tree"):
         ProtobufMessages(tree(required=True)).encode(encode(kind, [Row(None)]), kind)
 
 

@@ -74,7 +74,7 @@ def test_an_expression_becomes_sql(expression: Expression, text: str) -> None:
         (col("price") > col("price"), "works on decimal128"),
         (col("x").cast("int64"), "a cast from double to int64"),
         (call("utf8_upper", col("name")), "has no known equivalent"),
-        (col("x").is_in([1.0]), "looks for double among double"),
+        (col("x").is_in([1.0]), "looks for a double among values of double"),
         (lit(float("nan")), "the constant nan"),
     ],
 )

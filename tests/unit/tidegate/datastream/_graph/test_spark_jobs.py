@@ -79,7 +79,7 @@ OTHERS: list[tuple[str, Callable[[StreamExecutionEnvironment], object]]] = [
         "'MapBatches' has no equivalent among the operations of a DataFrame",
         lambda env: rows(env).map_batches(doubled, SCHEMA).to_spark(written),
     ),
-    ("'Map' is no operation", lambda env: rows(env).map(lambda row: row, rows(env).get_type()).to_spark(written)),
+    ("'Map' has no equivalent", lambda env: rows(env).map(lambda row: row, rows(env).get_type()).to_spark(written)),
     ("whole numbers wrap", lambda env: rows(env).select(c=col("cents") + 1).to_spark(written)),
     ("the rows of its query are kept as files", lambda env: rows(env, materialize=True).to_spark(written)),
     (

@@ -196,8 +196,8 @@ def test_names_do_not_see_case_and_are_those_of_the_stream() -> None:
 @pytest.mark.parametrize(
     ("aggregate", "said"),
     [
-        ("max(a, 2)", "1 arguments, not with 2"),
-        ("min(a, 3)", "1 arguments, not with 2"),
+        ("max(a, 2)", "takes 1 arguments, not 2"),
+        ("min(a, 3)", "takes 1 arguments, not 2"),
         ("median(a)", "approx_quantile"),
         ("max(s)", "no max of string"),
         ("sum(n)", "no sum of decimal"),

@@ -33,7 +33,7 @@ TUMBLE = "TUMBLE(ts, INTERVAL '5' SECOND)"
         ("SELECT a FROM input AT (VERSION => 1)", "AT"),
         ("SELECT $1 AS p FROM input", "parameters"),
         ("SELECT DEFAULT AS p FROM input", "DEFAULT"),
-        ("SELECT lower(DISTINCT s) AS l FROM input", "no aggregate"),
+        ("SELECT lower(DISTINCT s) AS l FROM input", "not an aggregate"),
         ("SELECT a FROM input WHERE count(*) > 1", "aggregate in WHERE"),
         (f"SELECT count(*) AS n FROM input GROUP BY sum(a), {TUMBLE}", "aggregate in GROUP BY"),
         (f"SELECT sum(count(*)) AS n FROM input GROUP BY {TUMBLE}", "aggregate of an aggregate"),

@@ -52,7 +52,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: Pattern.begin("a", AfterMatchSkipStrategy.skip_to_first("x")), "The pattern name specified in AfterMatchSkipStrategy can not be found"),
     (lambda: Pattern.begin("a").next("b").within(5, WithinType.PREVIOUS_AND_CURRENT).within(2), "The window length between the previous and current event"),
     (lambda: Pattern.begin("a").where(NOTHING), "where takes a function of the event, or of the event and a context"),
-    (lambda: Pattern.begin(NOTHING), "a stage of a pattern has a name, or is a pattern; 5 is neither"),
+    (lambda: Pattern.begin(NOTHING), "a stage of a pattern is given by a name or another pattern, not by 5"),
     (lambda: Pattern.begin("a").next(Pattern.begin("b").optional()).one_or_more(), "a group of the pattern repeats without end although"),
 ]  # fmt: skip
 

@@ -172,7 +172,7 @@ def test_a_null_divisor_or_dividend_is_no_division() -> None:
 
 def test_a_filter_does_not_take_what_is_unknown() -> None:
     assert compile_filter(rex(OK), INPUT).evaluate(ROWS).to_pylist() == [True, False, False, True]
-    with pytest.raises(UnsupportedPlan, match="a condition has the type BOOLEAN, not INT"):
+    with pytest.raises(UnsupportedPlan, match="a condition must be of type BOOLEAN, not INT"):
         compile_filter(rex(A), INPUT)
 
 

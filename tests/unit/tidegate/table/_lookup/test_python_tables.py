@@ -169,9 +169,9 @@ def test_keys_without_rows_are_asked_again_while_others_are() -> None:
         ({"class": "Prices"}, "'class' = 'Prices': say module.Name"),
         ({"class": "nowhere.Prices"}, "there is no module 'nowhere': give its file with -pyfs"),
         ({"class": f"{__name__}.Price"}, "has no 'Price'"),
-        ({"class": f"{__name__}.keys"}, "it is no LookupFunction and no AsyncLookupFunction"),
+        ({"class": f"{__name__}.keys"}, "it is neither a LookupFunction nor an AsyncLookupFunction"),
         ({"class": WHERE, "arguments.facto": "2"}, "unexpected keyword argument 'facto'"),
-        ({"class": WHERE, "lookup.cache": "FULL"}, "a class is asked by key, and not read whole"),
+        ({"class": WHERE, "lookup.cache": "FULL"}, "a lookup class is asked by key and cannot be read whole"),
         ({"class": WHERE, "lookup.cache": "PARTIAL"}, "a cache that is PARTIAL needs a bound"),
         ({"class": WHERE, "lookup.cache": "SOME"}, "'SOME' is not one of NONE, PARTIAL, FULL"),
         ({"class": WHERE, "lookup.partial-cache.max-rows": "5"}, "is of 'lookup.cache' = 'PARTIAL', and it is NONE"),
@@ -187,7 +187,7 @@ def test_options_that_cannot_be_are_named(options: dict[str, str], said: str) ->
     ("options", "said"),
     [
         ({"url": "jdbc:mysql://h/d"}, "any jdbc dialect factory that can handle url 'jdbc:mysql://h/d'"),
-        ({"driver": "com.mysql.Driver"}, "no class of Java is loaded"),
+        ({"driver": "com.mysql.Driver"}, "cannot load Java classes"),
         ({"password": "x"}, "Either all or none of the following options should be provided:\nusername\npassword"),
         ({"lookup.max-retries": "-1"}, "'-1' is not a whole number from 0"),
         ({"lookup.cache": "PARTIAL", "lookup.partial-cache.max-rows": "0"}, "'0' is not a whole number from 1"),
@@ -213,5 +213,5 @@ def test_older_names_of_options_make_a_cache() -> None:
 
 def test_a_table_of_files_is_read_whole() -> None:
     given = {"connector": "filesystem", "path": "/x", "format": "csv", "lookup.cache": "PARTIAL"}
-    with pytest.raises(InvalidJob, match="tables of files have no other than FULL, they are read whole"):
+    with pytest.raises(InvalidJob, match="tables of files are read whole, so only FULL is possible"):
         check_table(TableShape("t"), given, is_source=True)
