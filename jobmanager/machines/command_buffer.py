@@ -15,6 +15,8 @@ from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, Generation
 
 
 class CallKind(Enum):
+    """The kinds of calls to a TaskManager that it answers."""
+
     ALLOCATE = "AllocateSlot"
     FREE = "FreeSlot"
     SUBMIT = "SubmitTask"

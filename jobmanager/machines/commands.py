@@ -20,6 +20,8 @@ from tidegate.model.rescaling.shape import Shape
 
 @dataclass(frozen=True, slots=True)
 class AllocateSlot:
+    """Reserves a slot of a TaskManager for a job."""
+
     call_id: int
     task_manager_id: TaskManagerId
     job_id: JobId
@@ -29,6 +31,8 @@ class AllocateSlot:
 
 @dataclass(frozen=True, slots=True)
 class FreeSlot:
+    """Gives a slot back to its TaskManager."""
+
     call_id: int
     task_manager_id: TaskManagerId
     allocation_id: AllocationId
@@ -49,6 +53,8 @@ class SubmitTask:
 
 @dataclass(frozen=True, slots=True)
 class ConnectTask:
+    """Sends a deployed task the addresses of its producers."""
+
     call_id: int
     task_manager_id: TaskManagerId
     attempt: AttemptId
@@ -57,6 +63,8 @@ class ConnectTask:
 
 @dataclass(frozen=True, slots=True)
 class CancelTask:
+    """Cancels an attempt on its TaskManager."""
+
     call_id: int
     task_manager_id: TaskManagerId
     attempt: AttemptId
@@ -78,6 +86,8 @@ class TriggerCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class ConfirmCheckpoint:
+    """Notifies the subtasks of a TaskManager that a checkpoint is completed."""
+
     call_id: int
     task_manager_id: TaskManagerId
     job_id: JobId
@@ -89,6 +99,8 @@ class ConfirmCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class AbortCheckpoint:
+    """Notifies the subtasks of a TaskManager that a checkpoint was aborted."""
+
     call_id: int
     task_manager_id: TaskManagerId
     job_id: JobId
@@ -144,6 +156,8 @@ class CreateLocation:
 
 @dataclass(frozen=True, slots=True)
 class WriteManifest:
+    """Writes ``_metadata`` of a checkpoint."""
+
     job_id: JobId
     checkpoint_id: CheckpointId
     location: str
@@ -215,6 +229,8 @@ class StartTimer:
 
 @dataclass(frozen=True, slots=True)
 class CancelTimer:
+    """Cancels a timer."""
+
     timer: str
 
 

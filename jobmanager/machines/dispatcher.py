@@ -76,6 +76,8 @@ _JobEvent = (
 
 
 class Dispatcher:
+    """The JobManager as one state machine: takes an event, returns commands."""
+
     def __init__(self, configuration: Mapping[str, str] | None = None) -> None:
         """Creates a dispatcher without jobs. ``configuration``: of the cluster. Raises ``ConfigurationError``."""
         self._buffer = CommandBuffer()

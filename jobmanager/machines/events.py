@@ -95,6 +95,8 @@ class JobRecovered:
 
 @dataclass(frozen=True, slots=True)
 class JobCancelRequested:
+    """A client asked to cancel a job."""
+
     job_id: JobId
 
 
@@ -125,6 +127,8 @@ ClientRequest = JobCancelRequested | SnapshotRequested | RescaleRequested
 
 @dataclass(frozen=True, slots=True)
 class ReportedSlot:
+    """A slot as its TaskManager reports it when it registers."""
+
     index: int
     allocation_id: AllocationId | None = None
     job_id: JobId | None = None
@@ -147,6 +151,8 @@ class TaskManagerRegistered:
 
 @dataclass(frozen=True, slots=True)
 class TaskManagerHeartbeat:
+    """A TaskManager sent a heartbeat."""
+
     task_manager_id: TaskManagerId
     session: str
     slots: tuple[ReportedSlot, ...]
@@ -205,12 +211,16 @@ class CallAnswered:
 
 @dataclass(frozen=True, slots=True)
 class SlotFreed:
+    """A TaskManager freed a slot."""
+
     task_manager_id: TaskManagerId
     allocation_id: AllocationId
 
 
 @dataclass(frozen=True, slots=True)
 class TaskStateChanged:
+    """A TaskManager reported a new state of an attempt."""
+
     attempt: AttemptId
     state: ExecutionState
     error: ErrorInfo | None = None
@@ -220,6 +230,8 @@ class TaskStateChanged:
 
 @dataclass(frozen=True, slots=True)
 class EndOfDataReached:
+    """A subtask processed all of its input."""
+
     attempt: AttemptId
 
 
@@ -236,6 +248,8 @@ class SubtaskAcknowledged:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskDeclined:
+    """A subtask declined a checkpoint."""
+
     attempt: AttemptId
     checkpoint_id: CheckpointId
     reason: DeclineReason
@@ -343,6 +357,8 @@ class ShapeWritten:
 
 @dataclass(frozen=True, slots=True)
 class TimerFired:
+    """A timer that a machine had set fired."""
+
     timer: str
 
 

@@ -29,6 +29,8 @@ class WriteAsked:
 
 @dataclass(frozen=True, slots=True)
 class WriteDone:
+    """A write to the job store is durable."""
+
     number: int
 
 
@@ -75,11 +77,15 @@ WritesEvent = (
 
 @dataclass(frozen=True, slots=True)
 class Write:
+    """Orders a write to the job store."""
+
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
+    """Allows what depends on a write that is now durable."""
+
     number: int
 
 

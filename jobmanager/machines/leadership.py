@@ -33,6 +33,8 @@ LeadershipEvent = ElectionEvent | StoreRefused | ResignationAsked
 
 
 class LeadershipState(Enum):
+    """The states of a JobManager in the election; the diagram of the module shows the transitions."""
+
     CONNECTING = "CONNECTING"
     STANDBY = "STANDBY"
     LEADING = "LEADING"
@@ -49,6 +51,8 @@ class WaitForTurn:
 
 @dataclass(frozen=True, slots=True)
 class StartLeading:
+    """Orders the start of the leader's services in a term."""
+
     term: int
 
 

@@ -55,6 +55,8 @@ class SupplySettings:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
+    """The settings of the cluster that machines read."""
+
     heartbeat_timeout_ms: int = 50_000
     reconnect_timeout_ms: int = 5_000
     """How long a TaskManager whose connection broke may take to reconnect before it is lost; 0: it is lost at once."""
@@ -92,6 +94,8 @@ class CheckpointSettings:
 
 @dataclass(frozen=True, slots=True)
 class RestartSettings:
+    """The settings of a job's restart strategy."""
+
     strategy: RestartStrategyType
     fixed_attempts: int = 1
     fixed_delay_ms: int = 1_000
@@ -128,6 +132,8 @@ class ElasticSettings:
 
 @dataclass(frozen=True, slots=True)
 class JobSettings:
+    """The settings of one job that machines read."""
+
     checkpoints: CheckpointSettings
     restart: RestartSettings
     slot_request_timeout_ms: int = 300_000

@@ -54,6 +54,8 @@ class VertexSummary:
 
 @dataclass(frozen=True, slots=True)
 class VertexView:
+    """What is shown of a vertex of a job."""
+
     vertex_id: VertexId
     name: str
     parallelism: int
@@ -245,6 +247,8 @@ class JobHistory:
 
 @dataclass(frozen=True, slots=True)
 class SlotView:
+    """What is shown of a slot."""
+
     index: int
     state: str
     allocation_id: AllocationId | None
@@ -253,6 +257,8 @@ class SlotView:
 
 @dataclass(frozen=True, slots=True)
 class TaskManagerView:
+    """What is shown of a TaskManager."""
+
     task_manager_id: TaskManagerId
     session: str
     address: str
@@ -279,6 +285,8 @@ class WorkerView:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
+    """What is shown of the cluster."""
+
     generation: Generation
     start_ms: int
     task_managers: tuple[TaskManagerView, ...]

@@ -78,6 +78,8 @@ class ChainParts:
 
 @dataclass(frozen=True, slots=True)
 class AssembledChain:
+    """The operators of a subtask, connected to each other and to its outputs."""
+
     chain: OperatorChain
     contexts: list[OperatorContext]
     head_output: ChainOutput

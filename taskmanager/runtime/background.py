@@ -19,6 +19,8 @@ Done = Callable[[BaseException | None], None]
 
 
 class Background(Protocol):
+    """The interface of a background thread of a subtask."""
+
     def submit(self, work: Work, done: Done) -> None:
         """Runs ``work()`` outside of the subtask's thread, after the work that was submitted before, then puts ``done(error or None)`` as a mail."""
 

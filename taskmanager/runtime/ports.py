@@ -36,6 +36,8 @@ class ConfirmCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class AbortCheckpoint:
+    """The mail that a checkpoint was aborted."""
+
     checkpoint_id: int
     latest_completed_id: int | None = None
 

@@ -17,6 +17,8 @@ ABORTED_REMEMBERED = 256
 
 
 class CheckpointCleaner:
+    """Orders the deletion of a job's checkpoints, and tracks the deletions that are not done."""
+
     def __init__(self, job_id: JobId, buffer: CommandBuffer) -> None:
         self._job_id = job_id
         self._buffer = buffer

@@ -24,6 +24,8 @@ from tidegate.model.ids import AttemptId, CheckpointId, TaskManagerId
 
 
 class CheckpointCommands:
+    """Builds the commands of one job's checkpoints for its TaskManagers."""
+
     def __init__(self, graph: ExecutionGraph, buffer: CommandBuffer) -> None:
         self._graph = graph
         self._job_id = graph.graph.job_id

@@ -46,6 +46,8 @@ def complete(permit: CommitPermit) -> CompletedCheckpoint:
 
 
 class CompletedCheckpointStore:
+    """The completed checkpoints of one job, oldest first."""
+
     def __init__(self, num_retained: int, retention: CheckpointRetention) -> None:
         self._num_retained = num_retained
         self._retention = retention

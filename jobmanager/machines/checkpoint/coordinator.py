@@ -48,6 +48,8 @@ from tidegate.model.states import JobState
 
 
 class CheckpointCoordinator:
+    """Triggers the checkpoints of one job, and collects their acknowledgements until each is completed or aborted."""
+
     def __init__(
         self,
         graph: ExecutionGraph,

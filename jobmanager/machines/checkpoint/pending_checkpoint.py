@@ -36,6 +36,8 @@ from tidegate.model.ids import AttemptId, CheckpointId, OperatorId, SubtaskId, V
 
 
 class PendingState(Enum):
+    """The states of a pending checkpoint; the diagram of the module shows the transitions."""
+
     LOCATING = "LOCATING"
     COLLECTING = "COLLECTING"
     WRITING = "WRITING"
@@ -77,6 +79,8 @@ class CommitPermit:
 
 
 class PendingCheckpoint:
+    """A checkpoint that was started and is neither completed nor aborted."""
+
     def __init__(
         self, checkpoint_id: CheckpointId, timestamp_ms: int, request: CheckpointRequest, plan: CheckpointPlan
     ) -> None:

@@ -23,6 +23,8 @@ EXPIRED_REMEMBERED = 16
 
 
 class PendingCheckpoints:
+    """The pending checkpoints of one job, by id."""
+
     def __init__(self, job_id: JobId, timeout_ms: int, buffer: CommandBuffer) -> None:
         self._job_id = job_id
         self._timeout_ms = timeout_ms

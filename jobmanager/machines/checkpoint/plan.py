@@ -17,6 +17,8 @@ from tidegate.model.states import ExecutionState
 
 @dataclass(frozen=True, slots=True)
 class CheckpointPlan:
+    """The subtasks that take part in a checkpoint, by what each has to do."""
+
     trigger: tuple[AttemptId, ...]
     wait_for: tuple[AttemptId, ...]
     finished: frozenset[SubtaskId]

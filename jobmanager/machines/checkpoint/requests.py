@@ -30,6 +30,8 @@ RETRY_MS = 1_000
 
 
 class CheckpointRequests:
+    """The requests for checkpoints of one job that wait for their start."""
+
     def __init__(
         self, job_id: JobId, operators: OperatorCoordinators, settings: CheckpointSettings, buffer: CommandBuffer
     ) -> None:

@@ -32,6 +32,8 @@ from tidegate.model.states import JobState
 
 
 class RetainedCheckpoints:
+    """The checkpoints of one job that are retained, and the shared files that they use."""
+
     def __init__(self, job_id: JobId, settings: CheckpointSettings, buffer: CommandBuffer) -> None:
         self._cleaner = CheckpointCleaner(job_id, buffer)
         self._store = CompletedCheckpointStore(settings.num_retained, settings.retention)

@@ -134,6 +134,8 @@ def _duration_ms(record: _Record) -> int:
 
 
 class CheckpointStatistics:
+    """Collects what is shown of the checkpoints of one job."""
+
     def __init__(self, history: int) -> None:
         self._history: deque[_Record] = deque(maxlen=max(1, history))
         self._beyond = _Remarkable()

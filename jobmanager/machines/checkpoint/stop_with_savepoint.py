@@ -30,6 +30,8 @@ NEEDS_CHECKPOINTS = (
 
 
 class StopState(Enum):
+    """The states of a stop with a savepoint."""
+
     IDLE = "IDLE"
     SAVEPOINT = "SAVEPOINT"
     TRIGGERED = "TRIGGERED"
@@ -37,6 +39,8 @@ class StopState(Enum):
 
 
 class StopWithSavepoint:
+    """Stops one job with a savepoint, once."""
+
     def __init__(self, job_id: JobId, commands: CheckpointCommands) -> None:
         self._job_id = job_id
         self._commands = commands

@@ -64,6 +64,8 @@ def request_of(
 
 @dataclass(frozen=True, slots=True)
 class Start:
+    """The decision to start the checkpoint of a request."""
+
     request: CheckpointRequest
 
 
@@ -87,6 +89,8 @@ class CoordinatorLoad:
 
 @dataclass(slots=True)
 class RequestQueue:
+    """Holds the requests for checkpoints, and decides which starts next."""
+
     settings: CheckpointSettings
     _queue: list[CheckpointRequest] = field(default_factory=list)
 

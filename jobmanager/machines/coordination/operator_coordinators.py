@@ -47,6 +47,8 @@ from tidegate.model.states import ExecutionState
 
 
 class OperatorCoordinators:
+    """The operator coordinators of one job, by operator."""
+
     def __init__(self, graph: ExecutionGraph, restored: CheckpointManifest | None, buffer: CommandBuffer) -> None:
         """Creates the coordinators of a job that starts from the checkpoint ``restored``, or from its beginning."""
         self._graph = graph

@@ -42,6 +42,8 @@ ROUNDS_LEFT = 2
 
 
 class SourceCoordinator:
+    """Assigns the splits of one source to its readers."""
+
     def __init__(self, splits: Iterable[SourceSplit], parallelism: int, *, discovers: bool = False) -> None:
         """Creates a coordinator with unassigned splits. ``discovers``: new splits may come, so a reader waits when there are none."""
         self._unassigned = deque(splits)

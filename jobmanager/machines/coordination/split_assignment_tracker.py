@@ -19,6 +19,8 @@ _Assigned = dict[int, list[SourceSplit]]
 
 
 class SplitAssignmentTracker:
+    """The assignments of splits that no completed checkpoint holds yet."""
+
     def __init__(self) -> None:
         self._since_snapshot: _Assigned = {}
         self._by_checkpoint: dict[CheckpointId, _Assigned] = {}

@@ -11,6 +11,8 @@ from tidegate.model.states import ExecutionState
 
 
 class CallFailure(Enum):
+    """What a call that failed for good means for its attempt."""
+
     NOTHING = "its TaskManager's heartbeats, or its last word, will tell"
     CANCELED = "it was to be canceled, and its TaskManager does not know it: it is over"
     FAILED = "it has failed"

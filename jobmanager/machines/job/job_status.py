@@ -21,6 +21,8 @@ FAILURES_REMEMBERED = 16
 
 
 class JobEvent(Enum):
+    """The events that change the state of a job."""
+
     ACCEPTED = "accepted"
     REFUSED = "cannot be restored"
     SCHEDULED = "slots are asked for"
@@ -61,6 +63,8 @@ JOB_TRANSITIONS: Mapping[JobState, Mapping[JobEvent, JobState]] = {
 
 
 class JobStatusHistory:
+    """The state of one job, when it entered each of its states, and its failures."""
+
     def __init__(self, job_id: JobId, name: str, buffer: CommandBuffer) -> None:
         self._job_id = job_id
         self._name = name

@@ -51,6 +51,8 @@ RETRY_MS = 1_000
 
 
 class RescalePhase(Enum):
+    """The phases of a change of parallelism."""
+
     STEADY = "nothing is under way"
     CHECKPOINTING = "a checkpoint is taken first"
     WRITING = "the shape is on its way to the job store"

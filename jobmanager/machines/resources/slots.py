@@ -25,6 +25,8 @@ CONTRADICTIONS_TOLERATED = 1
 
 
 class SlotState(Enum):
+    """The states of a slot."""
+
     FREE = "FREE"
     PENDING = "PENDING"
     ALLOCATED = "ALLOCATED"
@@ -34,6 +36,8 @@ class SlotState(Enum):
 
 @dataclass(slots=True)
 class Slot:
+    """A slot of a TaskManager, and the job that uses it."""
+
     index: int
     state: SlotState = SlotState.FREE
     allocation_id: AllocationId | None = None

@@ -31,6 +31,8 @@ Chosen, not measured: a busy machine delays a timer by tenths of a second.
 
 @dataclass(slots=True)
 class RegisteredTaskManager:
+    """A registered TaskManager with its slots."""
+
     registration: TaskManagerRegistered
     slots: dict[int, Slot]
     registered_ms: int

@@ -8,12 +8,6 @@
     WorkersFound ──▶ RECOVERED ─────────────▶ REGISTERED ──────┘
 
 Laws:
-1. What is needed is compared with what is there and what is on its way, so one need starts one worker.
-2. A worker with a slot in use is never stopped, and its slots are drained before the order.
-3. Starts that fail are counted; above ``resourcemanager.start-worker.max-failure-rate`` none is made for
-   ``resourcemanager.start-worker.retry-interval``, and where all fail, so do the jobs that wait.
-
-Laws:
 
 1. The need is compared with the workers that run and those that are starting, so one need starts one worker.
 2. A worker with a slot in use is never stopped, and its slots are drained before the order.
@@ -83,6 +77,8 @@ class Need:
 
 
 class Workers:
+    """The TaskManagers that this JobManager starts and stops, by their ids."""
+
     def __init__(self, settings: SupplySettings, resources: ResourceManager, buffer: CommandBuffer) -> None:
         self._settings = settings
         self._resources = resources

@@ -37,6 +37,8 @@ def finished_in(graph: JobGraph, manifest: CheckpointManifest) -> frozenset[Subt
 
 
 class Restoring:
+    """The restore of one job: its checkpoint, and the state of each attempt."""
+
     def __init__(
         self,
         graph: ExecutionGraph,

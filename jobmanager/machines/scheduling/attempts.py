@@ -21,6 +21,8 @@ _E = ExecutionState
 
 
 class Attempts:
+    """Cancels attempts of one job, and finds those that should not run."""
+
     def __init__(self, graph: ExecutionGraph, scheduler: SubtaskScheduler, buffer: CommandBuffer) -> None:
         self._graph = graph
         self._scheduler = scheduler

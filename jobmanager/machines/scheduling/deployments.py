@@ -16,6 +16,8 @@ from tidegate.model.ids import AttemptId, SubtaskId, hex_id
 
 
 class Deployments:
+    """Builds the deployments of one job's subtasks."""
+
     def __init__(self, graph: ExecutionGraph, configuration: dict[str, str], buffer: CommandBuffer) -> None:
         self._graph = graph
         self._configuration = configuration

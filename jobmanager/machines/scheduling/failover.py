@@ -38,6 +38,8 @@ class RestartLater:
 
 
 class Failover:
+    """Decides what restarts after a failure of one job."""
+
     def __init__(self, graph: ExecutionGraph, strategy: RestartStrategy, *, regional: bool) -> None:
         self._graph = graph
         self._strategy = strategy

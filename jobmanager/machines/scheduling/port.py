@@ -13,6 +13,8 @@ SLOT_REQUEST_TIMER, SLOT_IDLE_TIMER = "slot-request", "slot-idle"
 
 
 class SubtaskScheduler(Protocol):
+    """The interface of a scheduler of one job."""
+
     @property
     def waiting_for(self) -> str:
         """Returns what the job waits for, such as ``2 of 4 slots``; empty when it waits for nothing."""

@@ -38,6 +38,8 @@ RestartDecision = RestartAfter | RestartSuppressed
 
 
 class RestartStrategy(Protocol):
+    """The interface of a restart strategy."""
+
     def on_failure(self, now_ms: int) -> RestartDecision: ...
 
     def check_invariants(self) -> None:
@@ -57,6 +59,8 @@ def make_restart_strategy(settings: RestartSettings, random: SplitMix64) -> Rest
 
 
 class NoRestart:
+    """Never restarts a job."""
+
     def on_failure(self, now_ms: int) -> RestartDecision:
         return RestartSuppressed("NoRestartBackoffTimeStrategy")
 
@@ -65,6 +69,8 @@ class NoRestart:
 
 
 class FixedDelay:
+    """Restarts a job a fixed number of times, each after the same delay."""
+
     def __init__(self, settings: RestartSettings) -> None:
         self._settings = settings
         self._attempts = 0
@@ -84,6 +90,8 @@ class FixedDelay:
 
 
 class FailureRate:
+    """Restarts a job unless it fails too often within an interval."""
+
     def __init__(self, settings: RestartSettings) -> None:
         self._settings = settings
         self._failures_ms: deque[int] = deque()
@@ -106,6 +114,8 @@ class FailureRate:
 
 
 class ExponentialDelay:
+    """Restarts a job after a delay that grows with each failure."""
+
     def __init__(self, settings: RestartSettings, random: SplitMix64) -> None:
         self._settings = settings
         self._random = random

@@ -33,6 +33,8 @@ class _Batch:
 
 
 class Scheduler:
+    """The scheduler of a pipelined job, whose subtasks all run at the same time."""
+
     def __init__(
         self,
         graph: ExecutionGraph,

@@ -12,6 +12,8 @@ from tidegate.model.ids import AllocationId, TaskManagerId
 
 @dataclass(slots=True)
 class Allocation:
+    """A slot that a job holds or has requested."""
+
     allocation_id: AllocationId
     placement: Placement
     slot: SharedSlot
@@ -31,6 +33,8 @@ class Allocation:
 
 
 class SlotPool:
+    """The slots that one job holds or has requested."""
+
     def __init__(self) -> None:
         self._by_slot: dict[SharedSlot, Allocation] = {}
         self._by_id: dict[AllocationId, Allocation] = {}

@@ -19,6 +19,8 @@ class SharedSlot:
 
 
 class SlotSharing:
+    """The positions of a job's subtasks in its slots."""
+
     def __init__(self, graph: JobGraph) -> None:
         self._slot_of: dict[SubtaskId, SharedSlot] = {}
         self._subtasks: dict[SharedSlot, list[SubtaskId]] = {}

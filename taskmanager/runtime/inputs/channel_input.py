@@ -77,6 +77,8 @@ class SubtaskInput(Protocol):
 
 
 class ChannelInput:
+    """The input of a subtask that reads from channels."""
+
     def __init__(
         self,
         services: SubtaskServices,

@@ -17,6 +17,8 @@ from tidegate.taskmanager.runtime.slicing import SliceSizer
 
 
 class EnumeratedInput:
+    """The input of a source reader that gets its splits from an enumerator."""
+
     def __init__(
         self,
         services: SubtaskServices,

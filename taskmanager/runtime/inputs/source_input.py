@@ -37,6 +37,8 @@ class SourcePace:
 
 
 class SourceInput:
+    """The input of a subtask that polls a source reader."""
+
     def __init__(
         self,
         services: SubtaskServices,
