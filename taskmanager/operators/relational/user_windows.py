@@ -14,7 +14,14 @@ from tidegate.functions.sql.changelog import INSERT, adds
 from tidegate.functions.sql.rows import Change, Row
 from tidegate.functions.sql.time_shift import TimeShift
 from tidegate.functions.sql.time_windows import Span
-from tidegate.taskmanager.operators.relational.base import KEEP, EntriesOfKey, EntriesOperator, Name
+from tidegate.taskmanager.operators.relational.base import (
+    KEEP,
+    EntriesOfKey,
+    EntriesOperator,
+    KeyedChanges,
+    Name,
+    RelationalOperator,
+)
 from tidegate.taskmanager.operators.relational.timed import TimedOperator
 from tidegate.taskmanager.operators.relational.windows import WindowAggregate
 
@@ -61,6 +68,10 @@ class PanedWindowAggregate(WindowAggregate):
         )
         self._local_spans = spans
         self._size, self._pane = size, gcd(size, slide)
+
+    def work(self, batch: KeyedChanges, input_index: int) -> None:
+        """Processes row after row: functions of users are called once for each."""
+        RelationalOperator.work(self, batch, input_index)
 
     def change(self, state: EntriesOfKey, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
         now = self.now()

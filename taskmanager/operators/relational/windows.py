@@ -22,7 +22,14 @@ from tidegate.functions.sql.time_windows import Span, WindowedRows
 from tidegate.plan.specs import SortField
 from tidegate.records.batch import ArrowBatch, Batch
 from tidegate.taskmanager.operators.base import Operator
-from tidegate.taskmanager.operators.relational.base import KEEP, EntriesOfKey, EntriesOperator, Name, listed
+from tidegate.taskmanager.operators.relational.base import (
+    KEEP,
+    EntriesOfKey,
+    EntriesOperator,
+    KeyedChanges,
+    Name,
+    listed,
+)
 from tidegate.taskmanager.operators.relational.matching import Matcher
 from tidegate.taskmanager.operators.relational.ranks import sort_key
 from tidegate.taskmanager.operators.relational.timed import TimedOperator
@@ -65,13 +72,65 @@ class WindowAggregate(EntriesOperator, TimedOperator):
         self._shift = shift
         self._emits_empty = emits_empty
 
-    def change(self, state: EntriesOfKey, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
-        now = self.now()
+    def work(self, batch: KeyedChanges, input_index: int) -> None:
+        """Accumulates the rows of a batch that have the same key and windows, before these are read, where the aggregates allow it."""
+        if self._merges or not self._aggregates.merges_alike:
+            super().work(batch, input_index)
+            return
+        self.begin_batch()
+        states: dict[Any, EntriesOfKey] = {}
+        for (key, *_), (group, spans, row, acc) in self._gathered(batch).items():
+            self._backend.key, self._backend.group = key, group
+            state = states.get(key)
+            if state is None:
+                state = states[key] = self.read(group, key, batch.now_ms)
+            for found in self._windows(state, spans, row):
+                self._aggregates.merge(found, acc)
+        for state in states.values():
+            state.flush()
+        self.clean(len(batch.changes), batch.now_ms)
+        self.end_batch([])
+
+    def _gathered(self, batch: KeyedChanges) -> dict[tuple[Any, Span, Span], tuple[int, Sequence[Span], Row, Any]]:
+        """Returns, by key and by the first and the last window, the key group, the windows, a row and the accumulator of the rows of a batch."""
+        aggregates, spans_at = self._aggregates, self._spans_at()
+        gathered: dict[tuple[Any, Span, Span], tuple[int, Sequence[Span], Row, Any]] = {}
+        for (kind, row), key, group in zip(batch.changes, batch.keys, batch.groups, strict=True):
+            spans = spans_at(row)
+            if not spans:
+                continue
+            place = (key, spans[0], spans[-1])
+            found = gathered.get(place)
+            if found is None:
+                found = gathered[place] = (group, spans, row, aggregates.create())
+            aggregates.change(found[3], row, adds(kind))
+        return gathered
+
+    def _spans_at(self) -> Spans:
+        """Returns the function that assigns a row to its windows; rows with the same time share the answer."""
         if self._attached is not None:
-            spans = self._attached(row)
-        else:
-            assert self._spans is not None
-            spans = self._spans(self._shift.local(now if self._time is None else row[self._time]))
+            return self._attached
+        assert self._spans is not None
+        spans_of, local, time, now = self._spans, self._shift.local, self._time, self.now()
+        known: dict[int, Sequence[Span]] = {}
+
+        def spans_at(row: Row) -> Sequence[Span]:
+            ms = now if time is None else row[time]
+            found = known.get(ms)
+            if found is None:
+                found = known[ms] = spans_of(local(ms))
+            return found
+
+        return spans_at
+
+    def change(self, state: EntriesOfKey, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
+        for found in self._windows(state, self._spans_at()(row), row):
+            self._aggregates.change(found, row, adds(kind))
+        return state
+
+    def _windows(self, state: EntriesOfKey, spans: Sequence[Span], row: Row) -> Iterator[Any]:
+        """Yields the accumulators of those windows of a key that have not fired. ``row``: one of the key."""
+        now = self.now()
         for span in spans:
             if self._merges:
                 span = self._merged(state, span)
@@ -82,9 +141,10 @@ class WindowAggregate(EntriesOperator, TimedOperator):
             if found is None:
                 group = tuple([row[position] for position in self._grouping])
                 found = state.begin(span, [group, self._aggregates.create()])
-            self.register(due)
-            self._aggregates.change(found[1], row, adds(kind))
-        return state
+                self.register(due)
+            elif self._merges:
+                self.register(due)
+            yield found[1]
 
     def fire(self, state: EntriesOfKey, time_ms: int, out: list[Change]) -> Any:
         due = [(span, found) for span, found in state.all().items() if self._shift.due(span[1] - 1) <= time_ms]

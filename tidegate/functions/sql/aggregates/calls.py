@@ -38,6 +38,11 @@ class _Call:
         if function.counts_at is not None:
             self.counts_at.append((call.distinct, function.counts_at))
 
+    @property
+    def merges_alike(self) -> bool:
+        """Whether rows may be accumulated apart, and merged."""
+        return not self._distinct and self.function.merges_alike
+
     def create(self) -> Accumulator:
         created = self.function.create()
         return [{}, created] if self._distinct else created
@@ -86,6 +91,8 @@ class CompiledAggregates:
         """Whether the one value is a tuple of rows."""
         self.want_all_rows: Final = any(call.function.wants_all_rows for call in calls)
         """Whether functions want all rows at once: it is better to keep these than their accumulators."""
+        self.merges_alike: Final = all(call.merges_alike for call in calls)
+        """Whether rows may be accumulated apart, in whatever order, and merged: the values are the same."""
         self.counts_at: Final = [(number, *place) for number, call in enumerate(calls) for place in call.counts_at]
         """Where counts stand that grow with the number of different values: the number of the call, whether in the function's accumulator within that of a
         distinct call, and the index."""

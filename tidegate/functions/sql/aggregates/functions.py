@@ -37,6 +37,11 @@ class SqlAggregate(ABC):
     counts_at: int | None = None
     """The index in its accumulator of the counts of all its values; ``None``: it has none."""
 
+    @property
+    def merges_alike(self) -> bool:
+        """Whether merging an accumulator of some rows is the same as adding these rows, in whatever order, and leaves it unshared."""
+        return False
+
     def __init__(self, call: AggregateCall, arguments: Sequence[LogicalType]) -> None:
         self.call = call
         self.type = call.type
@@ -65,6 +70,10 @@ class SqlAggregate(ABC):
 
 class Count(SqlAggregate):
     """COUNT of rows, or of non-null values."""
+
+    @property
+    def merges_alike(self) -> bool:
+        return True
 
     def create(self) -> Accumulator:
         return [0]
@@ -110,6 +119,11 @@ class Sum(SqlAggregate):
         self._zero: Any = 0.0 if call.type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE) else 0
         if call.type.root is TypeRoot.DECIMAL:
             self._zero = Decimal(0)
+
+    @property
+    def merges_alike(self) -> bool:
+        """Sums of floating-point numbers depend on the order."""
+        return isinstance(self._zero, int)
 
     def create(self) -> Accumulator:
         return [self._zero, 0]
@@ -234,6 +248,11 @@ class Extreme(SqlAggregate):
         self._best = best
         self._keeps_all = keeps_all
         self.counts_at = 1 if keeps_all else None
+
+    @property
+    def merges_alike(self) -> bool:
+        """Where NaN comes decides about it."""
+        return not self._keeps_all and self.type.root not in (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 
     def create(self) -> Accumulator:
         return [None, {}] if self._keeps_all else [None]

@@ -1,0 +1,102 @@
+"""Aggregates of windows give the same for a batch of rows as for each of its rows alone."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from msgspec.structs import replace
+
+from tests.unit.taskmanager.operators.relational.subtasks import Subtasks
+from tests.unit.taskmanager.operators.relational.test_against_duckdb import BACKENDS, call
+from tests.unit.taskmanager.operators.relational.test_time_against_duckdb import (
+    BIGINT,
+    INT,
+    ROWS,
+    shuffled_rows,
+    window_aggregate,
+)
+from tidegate.functions.sql.aggregates import compile_aggregates
+from tidegate.functions.sql.changelog import DELETE, INSERT
+from tidegate.functions.sql.rows import Change
+from tidegate.model.channel_events import END_OF_TIME
+from tidegate.plan import nodes
+from tidegate.plan.expressions import AggregateCall
+from tidegate.plan.logical_types import Field, LogicalType, TypeRoot
+from tidegate.plan.specs import CumulativeWindow, HoppingWindow, SessionWindow, TumblingWindow, Window
+
+DOUBLE, DECIMAL = LogicalType(TypeRoot.DOUBLE), LogicalType(TypeRoot.DECIMAL, precision=10, scale=2)
+EXACT = (
+    call("$COUNT$1", BIGINT),
+    call("$COUNT$1", BIGINT, 1),
+    call("$SUM$1", INT, 1),
+    call("$MIN$1", INT, 1),
+    call("$MAX$1", INT, 1),
+    call("$AVG$1", INT, 1),
+)
+WINDOWS = (
+    TumblingWindow(size="PT10S", offset="PT3S"),
+    HoppingWindow(size="PT10S", slide="PT2S"),
+    HoppingWindow(size="PT2S", slide="PT5S"),
+    CumulativeWindow(max_size="PT12S", step="PT4S"),
+    SessionWindow(gap="PT1.5S"),
+)
+
+
+def with_calls(window: Window, calls: tuple[AggregateCall, ...], *, retracts: bool) -> nodes.WindowAggregate1:
+    node = window_aggregate(window)
+    fields = node.output_type.fields
+    results = tuple(Field(f"c{number}", one.type) for number, one in enumerate(calls))
+    made = LogicalType(TypeRoot.ROW, fields=(fields[0], *results, *fields[-2:]))
+    return replace(node, agg_calls=calls, output_type=made, need_retraction=retracts)
+
+
+def emitted(node: nodes.WindowAggregate1, changes: list[Change], together: int, backend: str) -> list[tuple[str, ...]]:
+    """What comes of batches of so many rows, with a watermark 4 s behind them after every twelve."""
+    subtasks = Subtasks(node, [ROWS], [[0]], 1, {"state.backend.type": backend})
+    latest = 0
+    for first in range(0, len(changes), 12):
+        part = changes[first : first + 12]
+        for at in range(0, len(part), together):
+            subtasks.feed(part[at : at + together])
+        latest = max([latest, *(row[2] for _, row in part)])
+        subtasks.watermark(latest - 4_001)
+    subtasks.watermark(END_OF_TIME)
+    subtasks.close()
+    return sorted((str(kind), *map(repr, row)) for kind, row in subtasks.changes)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("retracts", [False, True])
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+def test_a_batch_gives_what_its_rows_give(window: Window, retracts: bool, backend: str) -> None:
+    rows = shuffled_rows(5, 120)
+    changes: list[Change] = [(INSERT, row) for row in rows]
+    if retracts:
+        rng = random.Random(2)
+        for at in sorted(rng.sample(range(len(rows)), 30), reverse=True):
+            changes.insert(at + 1 + rng.randrange(3), (DELETE, rows[at]))
+    node = with_calls(window, EXACT, retracts=retracts)
+    one_by_one = emitted(node, changes, 1, backend)
+    assert one_by_one
+    assert emitted(node, changes, 12, backend) == one_by_one
+
+
+@pytest.mark.parametrize(
+    ("calls", "retracts", "are_merged"),
+    [
+        (EXACT, False, True),
+        (EXACT[:3], True, True),
+        (EXACT, True, False),  # extremes that keep all values
+        ((call("$SUM$1", DECIMAL, 3),), False, False),
+        ((call("$SUM$1", DOUBLE, 4),), False, False),
+        ((call("$MAX$1", DOUBLE, 4),), False, False),
+        ((call("$COUNT$1", BIGINT, 1, distinct=True),), False, False),
+        ((call("$FIRST_VALUE$1", INT, 1),), False, False),
+    ],
+)
+def test_only_what_no_order_changes_is_merged(
+    calls: tuple[AggregateCall, ...], retracts: bool, are_merged: bool
+) -> None:
+    row = LogicalType(TypeRoot.ROW, fields=(*ROWS.fields, Field("d", DECIMAL), Field("f", DOUBLE)))
+    assert compile_aggregates(calls, row, retracts, "here").merges_alike is are_merged
