@@ -11,6 +11,7 @@ from tests.sim.runtime.store import SimStore
 from tests.sim.runtime.subtasks import SimClock
 from tests.sim.runtime.world import LIVENESS, MOST_SWEEPS, Counts, Execution, Mix, restored
 from tests.sim.watch import LawBroken
+from tidegate.datastream._graph.job_graph_builder import BuiltJob
 from tidegate.model.checkpoint import Alignment
 
 _ALIGNED: tuple[tuple[Alignment, int | None], ...] = ((Alignment.ALIGNED, None),)
@@ -20,7 +21,9 @@ _ALIGNMENTS = (
     ((Alignment.ALIGNED, 10),),
     ((Alignment.ALIGNED, None), (Alignment.UNALIGNED, None), (Alignment.ALIGNED, 0), (Alignment.ALIGNED, 25)),
 )
-_SHAPES = ((2, 2, 2), (1, 2, 3), (2, 3, 2), (3, 2, 1))
+Shape = tuple[int, int, int]
+"""How many subtasks the sources, what counts or joins, and the sinks have."""
+_SHAPES: tuple[Shape, ...] = ((2, 2, 2), (1, 2, 3), (2, 3, 2), (3, 2, 1))
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class Schedule:
         self._exactly_once = exactly_once
         self._clock = SimClock()
         self._counts = Counts()
-        self._outside = job.Outside(self._work)
+        self._outside = self.make_outside(seed)
         self._mix = Mix(
             trigger=self._random.choice((0.02, 0.1, 0.5)),
             abort=self._random.choice((0.0, 0.005, 0.03)),
@@ -62,19 +65,31 @@ class Schedule:
                 for execution in self._executions:
                     execution.bury()
 
+    def make_outside(self, seed: int) -> job.Outside:
+        """What the job's functions reach, which also judges its output."""
+        return job.Outside(self.work)
+
+    def build(self, shape: Shape, *, incremental: bool) -> BuiltJob:
+        """The job in a shape."""
+        return job.build(
+            *shape,
+            incremental=incremental,
+            exactly_once=self._exactly_once,
+            pointwise=self._pointwise,
+            by_function=self._by_function,
+        )
+
+    def work(self) -> None:
+        """A record takes its time."""
+        self._clock.ms += self._random.random() * self._slow_ms
+
     def _until_finished(self) -> Outcome:
         job.enter(self._outside)
         latest, attempt, incremental = None, 0, self._random.random() < 0.5
         while True:
             shape = self._random.choice(_SHAPES)
             self._outside.counters.add(shape[1])
-            built = job.build(
-                *shape,
-                incremental=incremental,
-                exactly_once=self._exactly_once,
-                pointwise=self._pointwise,
-                by_function=self._by_function,
-            )
+            built = self.build(shape, incremental=incremental)
             execution = Execution(
                 self._random,
                 self._clock,
@@ -114,9 +129,6 @@ class Schedule:
         for task in execution.subtasks.values():
             if task.error is not None and task.error.code != "subtask-lost":
                 raise LawBroken(LIVENESS, f"{task.attempt} failed: {task.error.code}: {task.error.message}")
-
-    def _work(self) -> None:
-        self._clock.ms += self._random.random() * self._slow_ms
 
     def _is_disk_full(self) -> bool:
         full = self._random.random() < self._mix.disk_full
