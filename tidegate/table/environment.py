@@ -56,6 +56,7 @@ from tidegate.table._connectors.streams import (
 from tidegate.table._execution.elements import sql_type, table_of
 from tidegate.table._execution.one_to_one import follow_input, mapped
 from tidegate.table._execution.translation import Sinks, translate
+from tidegate.table._execution.unbounded_state import warn_of_unbounded_states
 from tidegate.table._planner.errors import InvalidStatement
 from tidegate.table._planner.plans import plan_text
 from tidegate.table.catalog import Catalog, CatalogDescriptor
@@ -682,6 +683,7 @@ class TableEnvironment:
 
     def _translate(self, plan: ExecNodeGraph, env: StreamExecutionEnvironment, sinks: Sinks, time_zone: str) -> None:
         functions = self._known.by_plan_name()
+        warn_of_unbounded_states(plan, self._options, is_bounded_scan)
         translate(
             plan,
             env,
