@@ -8,7 +8,6 @@ import socket
 from hashlib import sha256
 from pathlib import Path
 
-from tidegate.connectors.ports import bound
 from tidegate.model.errors import ConfigurationError
 from tidegate.security.sockets import TlsFiles
 
@@ -132,6 +131,10 @@ def _listen_unix(directory: str, name: str) -> tuple[socket.socket, str]:
 
 
 def _listen_tcp(listen: str, advertised_host: str) -> tuple[socket.socket, str]:
+    from tidegate.connectors.ports import (
+        bound,
+    )  # which brings NumPy and Arrow, for which the start of a TaskManager does not wait
+
     host = host_of(listen)
     sock = bound(host, ports_of(listen))
     sock.listen(_BACKLOG)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections.abc import Callable
 from functools import partial
 
 from tidegate.aio.process import Services, Shutdown, Tell
@@ -15,14 +16,13 @@ from tidegate.aio.settings import warnings_of_environment
 from tidegate.model.configuration import Configuration
 from tidegate.model.options import RuntimeOptions
 from tidegate.taskmanager.service import identity as own
-from tidegate.taskmanager.service.assembly import OnReady, start_task_manager
 from tidegate.taskmanager.service.directories import Directories
-from tidegate.taskmanager.service.executors.host import start_executor_host
 from tidegate.taskmanager.service.subtasks.spark_service import SparkService
-from tidegate.taskmanager.service.watches import end_process
 from tidegate.wire.versions import PYTHON_VERSION, VERSION
 
 _log = logging.getLogger("taskmanager")
+
+OnReady = Callable[[own.Identity], None]
 
 
 def run(configuration: Configuration, on_ready: OnReady = lambda _: None, on_step: Tell = lambda _: None) -> int:
@@ -61,6 +61,11 @@ async def _start(configuration: Configuration, services: Services, shutdown: Shu
     services.started(f"working directory: {directories.working}", directories.remove)
     spark = SparkService(configuration, directories.working, own.find_host(configuration))
     services.started(f"Spark: starting {spark.master}", spark.close, 5_000)
+    # Most of the modules of this process, which are imported while the JVM starts: a second of a processor.
+    from tidegate.taskmanager.service.assembly import start_task_manager
+    from tidegate.taskmanager.service.executors.host import start_executor_host
+    from tidegate.taskmanager.service.watches import end_process
+
     fatal = partial(end_process, shutdown)
     if configuration.get(RuntimeOptions.EXECUTOR_HOST) is None:
         await start_task_manager(configuration, services, directories, spark, fatal, on_ready)

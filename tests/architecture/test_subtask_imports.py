@@ -105,10 +105,22 @@ def test_nothing_of_ours_is_imported_under_a_name_of_its_own() -> None:
     """The installed package is ``tidegate`` alone: ``cli`` and its like belong to users."""
     loaded = json.loads(
         _python(
-            "import tidegate.cli.main, tidegate.jobmanager.service.app, tidegate.taskmanager.service.app\n" + LOADED
+            "import tidegate.cli.main, tidegate.jobmanager.service.app, tidegate.taskmanager.service.assembly\n"
+            + LOADED
         )
     )
     assert [name for name in loaded if name.partition(".")[0] in ("cli", "jobmanager", "taskmanager", "proto")] == []
+
+
+def test_a_task_manager_starts_its_jvm_before_it_imports_what_takes_long() -> None:
+    """The JVM takes seconds, on a processor of its own; what is imported before it begins delays the start by as much."""
+    loaded = set(
+        json.loads(
+            _python("import json, sys, tidegate.taskmanager.service.app\nprint(json.dumps(sorted(sys.modules)))")
+        )
+    )
+    assert "tidegate.taskmanager.spark.session" in loaded
+    assert loaded & {"numpy", "pandas", "pyarrow", "grpc", "pyspark", "tidegate.taskmanager.service.assembly"} == set()
 
 
 def _python(program: str, *arguments: str) -> str:
