@@ -45,8 +45,8 @@ class Jvm(Protocol):
     def connect(self) -> JavaObject:
         """Returns a Py4J gateway to the JVM, with PySpark's imports."""
 
-    def stop(self) -> bool:
-        """Ends the JVM and waits until it is gone; returns whether it ended without being killed."""
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> bool:
+        """Ends the JVM and waits until it is gone, or kills it after ``timeout_s``; returns whether it ended without being killed."""
 
     def kill(self) -> None: ...
 
@@ -69,12 +69,12 @@ class OwnJvm:
     def connect(self) -> JavaObject:
         return _connected(str(self._port), self._secret)
 
-    def stop(self) -> bool:
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> bool:
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()
         try:
-            self._process.wait(STOP_TIMEOUT_S)
+            self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             self.kill()
             return False
@@ -109,7 +109,7 @@ class ParentJvm:
     def connect(self) -> JavaObject:
         return _connected(self._port, self._secret)
 
-    def stop(self) -> bool:
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> bool:
         return True
 
     def kill(self) -> None:
@@ -125,13 +125,10 @@ def start_jvm(properties: Mapping[str, str], directory: Path, log_file: Path, be
 
     On Linux the JVM ends with the thread that calls this, so that thread must live as long as the JVM is needed.
     """
-    from pyspark.find_spark_home import _find_spark_home
-
-    find_home: Any = _find_spark_home
     file = directory / "spark.properties"
     write_properties(properties, file)
     # Besides spark-defaults.conf, as `--conf` would be read.
-    command = [str(Path(find_home(), "bin", "spark-submit")), "--load-spark-defaults", "--properties-file", str(file)]
+    command = [str(spark_home() / "bin" / "spark-submit"), "--load-spark-defaults", "--properties-file", str(file)]
     told = directory / "gateway"
     environment = {**os.environ, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)}
     environment.setdefault("SPARK_LAUNCHER_OPTS", _QUICK)
@@ -146,9 +143,22 @@ def start_jvm(properties: Mapping[str, str], directory: Path, log_file: Path, be
             env=environment,
             start_new_session=True,
         )
+    assert process.stdin is not None
     began(process)
-    port, secret = _wait_for_gateway(process, told, timeout_s)
+    try:
+        port, secret = _wait_for_gateway(process, told, timeout_s)
+    except ExternalError:
+        process.stdin.close()
+        raise
     return OwnJvm(process, port, secret)
+
+
+def spark_home() -> Path:
+    """Returns the directory of Spark: ``$SPARK_HOME``, or that of the PySpark package."""
+    from pyspark.find_spark_home import _find_spark_home
+
+    find: Any = _find_spark_home
+    return Path(find())
 
 
 def write_properties(properties: Mapping[str, str], file: Path) -> None:

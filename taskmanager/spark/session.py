@@ -13,16 +13,19 @@ import contextlib
 import copy
 import logging
 import os
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate.model.errors import ConfigurationError, ExternalError
+from tidegate.taskmanager.spark.class_archive import ClassArchive, archive_of, has_crashed
 from tidegate.taskmanager.spark.cluster.resources import Available, embedded_resources, executor_resources
 from tidegate.taskmanager.spark.cluster.settings import (
+    JVM_OPTIONS,
     SessionSettings,
     hint_of,
     in_given_jvm,
@@ -31,7 +34,16 @@ from tidegate.taskmanager.spark.cluster.settings import (
     session_properties,
 )
 from tidegate.taskmanager.spark.java import check_java, find_java
-from tidegate.taskmanager.spark.jvm import Began, JavaObject, Jvm, ParentJvm, placed_rdd, start_jvm
+from tidegate.taskmanager.spark.jvm import (
+    STOP_TIMEOUT_S,
+    Began,
+    JavaObject,
+    Jvm,
+    ParentJvm,
+    placed_rdd,
+    spark_home,
+    start_jvm,
+)
 from tidegate.taskmanager.spark.partitions import WAIT_S, die, read_all, wait, warm
 from tidegate.taskmanager.spark.worker_exits import take_exit
 
@@ -190,10 +202,10 @@ class Session:
         with contextlib.suppress(Py4JError):  # this process is ending
             self.sql().read.parquet(str(file)).mapInArrow(read_all, "number long").rdd._jrdd.collect()
 
-    def close(self) -> None:
-        """Ends the JVM, and with it the Python daemon and all workers; returns when it is gone. Idempotent."""
+    def close(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Ends the JVM, and with it the Python daemon and all workers; returns when it is gone. It is killed after ``timeout_s``. Idempotent."""
         _silence(self.context)
-        if not self._jvm.stop():
+        if not self._jvm.stop(timeout_s):
             _log.warning("the JVM (pid %d) did not end by itself and was killed", self._jvm.pid)
         _forget_context()
         with contextlib.suppress(OSError):
@@ -204,24 +216,60 @@ def start_session(settings: SessionSettings, began: Began = lambda process: None
     """Starts a JVM with a Spark context, or the context in the JVM that started this process. ``began`` receives the new process. Raises ``ExternalError`` when
     Java or Spark does not start, also if that process was ended, and ``ConfigurationError``.
     """
-    started = time.monotonic()
-    directory = settings.directory
     settings.exits.mkdir(parents=True, exist_ok=True)
+    if ParentJvm.is_there():
+        return _start_session(settings, lambda: ParentJvm())
+    archive = archive_of_classes(settings)
+    if archive is None or not archive.is_usable():
+        return _start_session(settings, lambda: _start_jvm(settings, "", began))
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def begins(process: subprocess.Popen[bytes]) -> None:
+        processes.append(process)
+        began(process)
+
+    try:
+        return _start_session(settings, lambda: _start_jvm(settings, archive.options(), begins))
+    except ExternalError as error:
+        if not processes or not has_crashed(processes[0].poll()):
+            raise
+        _log.warning("the JVM crashed with the archive %s of its classes, which is removed: %s", archive.file, error)
+        archive.remove()
+        return _start_session(settings, lambda: _start_jvm(settings, "", began))
+
+
+def archive_of_classes(settings: SessionSettings) -> ClassArchive | None:
+    """Returns the archive of classes for the JVM of a session, which may have to be made; ``None`` where there can be none."""
+    if settings.archives is None or ParentJvm.is_there():
+        return None
+    try:
+        return archive_of(settings.archives, find_java(), spark_home(), settings.properties)
+    except ExternalError:  # there is no Java, as the start says
+        return None
+
+
+def _start_jvm(settings: SessionSettings, options: str, began: Began) -> Jvm:
+    """Starts a JVM with ``options`` besides those of the session."""
+    check_java(find_java())
+    properties = session_properties(settings)
+    properties[JVM_OPTIONS] = f"{options} {properties[JVM_OPTIONS]}".strip()
+    (settings.directory / "log4j2.properties").write_text(log4j_properties(settings), encoding="utf-8")
+    return start_jvm(properties, settings.directory, settings.log_path, began, settings.start_timeout_s)
+
+
+def _start_session(settings: SessionSettings, start: Callable[[], Jvm]) -> Session:
+    """Makes the session in the JVM that ``start`` returns. Raises as ``start_session``."""
+    started = time.monotonic()
     log_file = settings.log_path
     jvm: Jvm | None = None
     try:
-        if ParentJvm.is_there():
-            jvm = ParentJvm()
-            gateway = jvm.connect()
+        jvm = start()
+        gateway = jvm.connect()
+        if isinstance(jvm, ParentJvm):
             settings = in_given_jvm(settings, _given_to(gateway))
             properties = session_properties(settings)
         else:
-            check_java(find_java())
-            properties = session_properties(settings)
-            (directory / "log4j2.properties").write_text(log4j_properties(settings), encoding="utf-8")
-            jvm = start_jvm(properties, directory, log_file, began, settings.start_timeout_s)
-            gateway = jvm.connect()
-            properties |= _given_to(gateway)
+            properties = session_properties(settings) | _given_to(gateway)
         # Read by PySpark from the environment only, by the driver for the workers' interpreter.
         os.environ["PYSPARK_PYTHON"] = settings.properties.get("spark.pyspark.python", sys.executable)
         os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

@@ -45,6 +45,14 @@ def failures_of(configuration: Configuration) -> Path:
     return Path(said).expanduser() if said else home_of(configuration) / "failures"
 
 
+def classes_of(configuration: Configuration) -> Path | None:
+    """Returns the folder of archives of the classes of Spark's JVM; ``None`` where the user has no directory for it."""
+    try:
+        return home_of(configuration) / "classes"
+    except (ExternalError, OSError):
+        return None
+
+
 def own_only(directory: Path) -> None:
     """Makes a directory accessible to this user only, whatever the umask: programs, logs and state in it can hold secrets. Raises ``OSError``."""
     found = directory.stat()

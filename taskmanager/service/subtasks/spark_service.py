@@ -10,16 +10,15 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from tidegate.aio.homes import classes_of
 from tidegate.aio.listening import is_loopback
 from tidegate.aio.pool import Pool
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
 from tidegate.model.options import FileOptions, RuntimeOptions, SecurityOptions, SparkOptions, TaskManagerOptions
-from tidegate.taskmanager.service.external_resources import declared_in, discover
 from tidegate.taskmanager.spark.cluster.settings import SessionSettings, is_embedded
-from tidegate.taskmanager.spark.executors.check import check_executors, described
 from tidegate.taskmanager.spark.jvm import end_group
-from tidegate.taskmanager.spark.session import Session, silence_calls, start_session
+from tidegate.taskmanager.spark.session import Session, archive_of_classes, silence_calls, start_session
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +34,14 @@ class SparkService:
         self._settings = session_settings(configuration, directory, host)
         self._workers = min(configuration.get(TaskManagerOptions.NUM_SLOTS), WARM_WORKERS_MAX)
         self._rehearses_sql = configuration.get(SparkOptions.REHEARSE_SQL)
-        self._resources = declared_in(configuration)
+        self._discover: Callable[[], str] = lambda: "{}"
+        if configuration.get(TaskManagerOptions.EXTERNAL_RESOURCES):
+            from tidegate.taskmanager.service.external_resources import (
+                declared_in,
+                discover,
+            )  # with modules that few need
+
+            self._discover = partial(discover, declared_in(configuration))
         self.ports = configuration.get(RuntimeOptions.DATA_PORT)
         self._pool = Pool(1, "spark")
         self._session: Session | None = None
@@ -56,6 +62,11 @@ class SparkService:
         """Checks, where Spark is a cluster, that its executors can run subtasks. Raises ``ExternalError`` when they cannot."""
         session = self._session
         if session is not None and not session.is_embedded:
+            from tidegate.taskmanager.spark.executors.check import (
+                check_executors,
+                described,
+            )  # which an embedded Spark does not need
+
             tell(f"the check of what the executors of {self.master} have, and of what they reach")
             found = await self._pool.submit(partial(check_executors, session, control_address, self.ports))
             _log.info("Spark: executors: %s", described(found))
@@ -86,7 +97,7 @@ class SparkService:
         if not self._starting.cancelled():
             self._starting.exception()  # raised to the caller that awaited it
         if self._session is not None:
-            await self._pool.submit(self._session.close)
+            await self._pool.submit(partial(_close, self._session, self._settings))
         self._pool.close()
 
     def _began(self, process: subprocess.Popen[bytes]) -> None:
@@ -100,12 +111,20 @@ class SparkService:
             end_group(self._process)
 
     def _start(self) -> Session:
-        found = discover(self._resources)
+        found = self._discover()
         self._session = start_session(self._settings, self._began)
         self._session.external_resources = found
         if not self._settings.on_demand:
             self._session.warm_up(self._workers)
         return self._session
+
+
+def _close(session: Session, settings: SessionSettings) -> None:
+    """Ends the session. Its classes are put into an archive after it, by a process that does not keep anything waiting, where there is none."""
+    session.close()
+    archive = archive_of_classes(settings)
+    if archive is not None:
+        archive.make_soon()
 
 
 def session_settings(configuration: Configuration, directory: Path, host: str) -> SessionSettings:
@@ -128,6 +147,7 @@ def session_settings(configuration: Configuration, directory: Path, host: str) -
         host,
         log_file,
         configuration.get(FileOptions.START_TIMEOUT) / 1000,
+        archives=classes_of(configuration) if configuration.get(SparkOptions.CLASS_ARCHIVE) else None,
         on_demand=configuration.is_set(RuntimeOptions.EXECUTOR_HOST),
         is_encrypted=not is_embedded(master)
         and configuration.get(SecurityOptions.INTERNAL_ENABLED)

@@ -66,6 +66,8 @@ _SHARED = "spark.authenticate.secret"
 _UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 _LONGEST_PLACE = 60
 """Longest path, in bytes, of a directory for Spark's Unix sockets: their names have 42 bytes, and a path has at most 107."""
+JVM_OPTIONS = "spark.driver.extraJavaOptions"
+"""The property with the options of the driver's JVM."""
 _JVM_OPTIONS = "-XX:-UsePerfData -XX:+UseSerialGC -Djava.io.tmpdir={tmp} -Dlog4j2.configurationFile={log4j}"
 _COMPILED_LATER = (
     "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
@@ -112,6 +114,8 @@ class SessionSettings:
     """Value of ``tidegate.start-timeout`` in seconds."""
     on_demand: bool = False
     """Whether the context starts without executors and requests them later (``ExecutorRequests``)."""
+    archives: Path | None = None
+    """Folder of the archives of the JVM's classes (``class_archive``); ``None``: none is used or made."""
     is_encrypted: bool = False
     """Whether Spark's connections between machines must be encrypted, since they carry the keys of subtasks."""
 
@@ -163,8 +167,8 @@ def session_properties(settings: SessionSettings) -> dict[str, str]:
     found["spark.master"] = settings.master
     log4j = settings.directory / "log4j2.properties"
     options = f"{_COMPILED_LATER} {_JVM_OPTIONS.format(tmp=settings.directory, log4j=log4j.as_uri())}"
-    users = settings.properties.get("spark.driver.extraJavaOptions", "")
-    found["spark.driver.extraJavaOptions"] = f"{options} {users}".strip()
+    users = settings.properties.get(JVM_OPTIONS, "")
+    found[JVM_OPTIONS] = f"{options} {users}".strip()
     return found
 
 

@@ -47,6 +47,13 @@ class SparkOptions:
         "A job in BATCH mode that only passes from `from_spark` through `select`, `filter` and `agg` to `to_spark` runs in Spark as one "
         "DataFrame, where that gives the same rows.",
     )
+    CLASS_ARCHIVE = option(
+        "tidegate.spark.class-archive",
+        BOOL,
+        "true",
+        "A TaskManager's JVM maps an archive of Spark's classes, below `tidegate.home`, so that it starts sooner. The first TaskManager has it made as it "
+        "ends, by a process in the background that takes some 20 s of a processor at the lowest priority; not where the variable `CI` is set.",
+    )
     REHEARSE_SQL = option(
         "tidegate.spark.rehearse-sql",
         BOOL,
