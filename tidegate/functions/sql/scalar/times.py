@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.functions.sql.scalar.arrow_types import time_unit
 from tidegate.functions.sql.scalar.calendar import (
@@ -25,7 +26,15 @@ from tidegate.functions.sql.scalar.calendar import (
     truncating_divide,
 )
 from tidegate.functions.sql.scalar.context import EvaluationError
-from tidegate.functions.sql.scalar.kernels import by_value, elementwise, from_numpy, longs, null_mask, to_numpy
+from tidegate.functions.sql.scalar.kernels import (
+    by_value,
+    distinct,
+    elementwise,
+    from_numpy,
+    longs,
+    null_mask,
+    to_numpy,
+)
 from tidegate.functions.sql.scalar.registry import Datum, Evaluate, KernelKind, Rows, ScalarCall, function
 from tidegate.functions.sql.scalar.time_patterns import read_simple, read_strict, tokens, write
 from tidegate.plan.logical_types import LogicalType, TypeRoot
@@ -233,7 +242,23 @@ def _date_format_call(call: ScalarCall) -> Evaluate:
         nanos = fraction * (1_000_000_000 // unit)
         return write(pattern, second * 1000 + nanos // 1_000_000, nanos, zone if is_local else "UTC", is_simple=False)
 
-    return by_value(call, from_stamp, columns=[0])
+    step = _step_shown(pattern, is_local)
+
+    def over(stamps: pa.Array) -> pa.Array:
+        return distinct(stamps if step is None else pc.floor_temporal(stamps, unit=step), from_stamp, call.arrow)
+
+    return elementwise(call, over, columns=[0])
+
+
+def _step_shown(pattern: str, is_local: bool) -> str | None:
+    """Returns the unit of time within which a pattern shows the same text; ``None`` where it shows fractions of a second. ``is_local``: in a time zone,
+    whose offset may have seconds."""
+    letters = {token.letter for token in tokens(pattern)}
+    if "S" in letters:
+        return None
+    if is_local or "s" in letters:
+        return "second"
+    return "minute" if "m" in letters else "hour" if letters & set("aHhKk") else "day"
 
 
 @function("TO_DATE", kind=KernelKind.DISTINCT)
