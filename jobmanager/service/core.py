@@ -359,7 +359,7 @@ class JobManagerCore:
         permit = self._attempt_notes.permit_for(attempt.job_id, command.region, attempt.attempt)
         self._send(command, self._inline_state.reading_of(command), permit)
 
-    def is_told(self, job_id: JobId) -> bool:
+    def is_durable(self, job_id: JobId) -> bool:
         """Tells whether the job has ended and its result is durable, so that no JobManager runs it again."""
         return self._endings.is_durable(job_id)
 

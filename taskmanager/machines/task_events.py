@@ -187,7 +187,7 @@ class SubtaskInterrupted:
 
 
 @dataclass(frozen=True, slots=True)
-class SubtaskTold:
+class SubtaskReported:
     """A subtask sent a message for the JobManager: an acknowledgement, a decline, an end of data, or an event for a coordinator. ``acknowledged``: the
     checkpoint's id, of an acknowledgement.
     """
@@ -241,7 +241,7 @@ class TimerFired:
 SubtaskEvent = (
     SubtaskListening
     | SubtaskStateChanged
-    | SubtaskTold
+    | SubtaskReported
     | SubtaskInterrupted
     | StreamBroke
     | SparkJobEnded

@@ -38,7 +38,7 @@ from tidegate.model.errors import ErrorInfo, Fenced, InternalError, UnknownAttem
 from tidegate.model.ids import AllocationId, AttemptId, Generation
 from tidegate.model.leadership.attempt_report import AttemptReport
 from tidegate.model.states import ExecutionState
-from tidegate.taskmanager.machines.attempt_account import AttemptAccount, EndedAttempts
+from tidegate.taskmanager.machines.attempt_notes import EndedAttempts, RunningAttemptNotes
 from tidegate.taskmanager.machines.lost_processes import LOST, outcome_of, outcome_of_late_start, outcome_of_obstinacy
 from tidegate.taskmanager.machines.slots import JobManagerFound, JobManagerLost, LossGraceOver, Refuse, fence
 from tidegate.taskmanager.machines.task_events import (
@@ -67,8 +67,8 @@ from tidegate.taskmanager.machines.task_events import (
     SubtaskEvent,
     SubtaskInterrupted,
     SubtaskListening,
+    SubtaskReported,
     SubtaskStateChanged,
-    SubtaskTold,
     TaskCommand,
     TaskEvent,
     TaskFailed,
@@ -89,7 +89,7 @@ class Task:
 
     submitted: SubmittedTask
     token: str
-    account: AttemptAccount
+    notes: RunningAttemptNotes
     owner: Generation
     """The JobManager that deployed it, or that took it over."""
     phase: TaskPhase = TaskPhase.WAITING
@@ -113,12 +113,12 @@ class Task:
 
     def report(self) -> AttemptReport:
         """Returns the report of the attempt. A FINISHED one counts as RUNNING until its process is gone."""
-        state = self.account.state
+        state = self.notes.state
         if self.outcome is not None and self.outcome.state is ExecutionState.FINISHED:
             state = ExecutionState.RUNNING
         elif self.outcome is not None or self.stopping is not None:
             state = ExecutionState.CANCELING
-        return self.account.report(state, self.data_address)
+        return self.notes.report(state, self.data_address)
 
 
 class TaskTable:
@@ -161,7 +161,7 @@ class TaskTable:
         """Raises ``AssertionError`` when a task has what its phase cannot have, or waits although it could start."""
         for attempt, task in self._tasks.items():
             is_over, is_starting = task.phase in (TaskPhase.ENDED, TaskPhase.KILLED), task.phase in NOT_BEGUN
-            task.account.check_invariants()
+            task.notes.check_invariants()
             assert task.attempt == attempt, f"{task.attempt} is kept under {attempt}"
             assert is_over == (task.outcome is not None), f"{attempt} is {task.phase.value} with {task.outcome}"
             assert is_starting or not task.early_mails, f"{attempt} is {task.phase.value}, mails wait"
@@ -206,8 +206,8 @@ class TaskTable:
                 return ()
             case SubtaskStateChanged():
                 return self._on_state_changed(task, event)
-            case SubtaskTold():
-                return self._on_told(task, event)
+            case SubtaskReported():
+                return self._on_reported(task, event)
             case SubtaskInterrupted():
                 task.stack = event.stack
                 return ()
@@ -239,8 +239,8 @@ class TaskTable:
             return (Refuse(refusal),)
         if known is not None or self.has_begun(submitted):
             return ()  # the call was repeated because its answer got lost; by now the attempt may have ended
-        account = AttemptAccount(submitted, now_ms)
-        task = Task(submitted, event.token, account, submitted.generation)
+        notes = RunningAttemptNotes(submitted, now_ms)
+        task = Task(submitted, event.token, notes, submitted.generation)
         self._tasks[submitted.attempt] = task
         self._ended.begin(submitted)
         if submitted.spark_query is not None:
@@ -280,7 +280,7 @@ class TaskTable:
             refusal = ErrorInfo.of(UnknownAttempt(f"attempt {event.attempt} does not run on this TaskManager"))
         if refusal is not None or task is None:
             return (Refuse(refusal),) if refusal else ()
-        if event.says is not None and not task.account.on_mail(event.says):
+        if event.says is not None and not task.notes.on_mail(event.says):
             return ()  # an event that came before: the call was repeated because its answer got lost
         if task.phase in NOT_BEGUN:
             task.early_mails.append(event.mail)
@@ -304,15 +304,15 @@ class TaskTable:
         is_back, self._generation = generation == self._last_generation, generation
         self._last_generation = generation
         if is_back:
-            self._ended.take_untold()
+            self._ended.take_unreported()
             return ()
         commands: list[TaskCommand] = []
         for task in tuple(self._tasks.values()):
             if task.stopping is None:
                 task.owner = generation
                 if task.phase is TaskPhase.ATTACHED:
-                    commands += [Forward(task.attempt, message) for message in task.account.untold()]
-        commands += [ReportState(end.attempt, end.state, end.error) for end in self._ended.take_untold()]
+                    commands += [Forward(task.attempt, message) for message in task.notes.unanswered_messages()]
+        commands += [ReportState(end.attempt, end.state, end.error) for end in self._ended.take_unreported()]
         return commands
 
     def _on_loss_grace_over(self) -> Sequence[TaskCommand]:
@@ -325,14 +325,14 @@ class TaskTable:
 
     # ---- what a subtask tells ----------------------------------------------------------------------------------------
 
-    def _on_told(self, task: Task, event: SubtaskTold) -> Sequence[TaskCommand]:
+    def _on_reported(self, task: Task, event: SubtaskReported) -> Sequence[TaskCommand]:
         if task.phase is not TaskPhase.ATTACHED:
             return ()
-        task.account.on_told(event)
+        task.notes.on_reported(event)
         if self.is_muted(task):
             return ()
         if event.acknowledged is not None:
-            task.account.on_acknowledged(event.acknowledged, task.owner)
+            task.notes.on_acknowledged(event.acknowledged, task.owner)
         return (Forward(task.attempt, event.message),)
 
     def _on_stream_opened(self, event: StreamOpened) -> Sequence[TaskCommand]:
@@ -354,7 +354,7 @@ class TaskTable:
         if event.state is ExecutionState.CANCELING:
             return self._on_answer(task)
         if not event.state.is_terminal:
-            task.account.on_state(event.state)
+            task.notes.on_state(event.state)
             if self.is_muted(task) or task.stopping:
                 return ()
             is_listening = event.state is ExecutionState.INITIALIZING
@@ -393,8 +393,8 @@ class TaskTable:
         if not is_muted:
             commands.append(ReportState(task.attempt, outcome.state, outcome.error))
         if not task.is_disowned:
-            end = task.account.report(outcome.state, task.data_address, outcome.error)
-            self._ended.keep(end, is_told=not is_muted and self._generation is not None)
+            end = task.notes.report(outcome.state, task.data_address, outcome.error)
+            self._ended.keep(end, is_reported=not is_muted and self._generation is not None)
         return [*commands, RemoveTask(task.attempt, task.submitted.allocation_id)]
 
     # ---- stopping ----------------------------------------------------------------------------------------------------
@@ -428,14 +428,14 @@ class TaskTable:
         """Asks a task to stop, and starts the timer after which it is killed. The first reason to stop stays."""
         if task.phase in (TaskPhase.ENDED, TaskPhase.KILLED):
             return ()
-        asked_before = task.stopping is not None
+        is_repeated = task.stopping is not None
         task.stopping = task.stopping or outcome
         if task.phase is TaskPhase.WAITING:
             return self._on_spark_job_ended(task, SparkJobEnded(task.attempt))
         if task.phase is TaskPhase.STARTING or by_force:
             task.outcome = task.stopping
             return self._kill(task)
-        if asked_before:
+        if is_repeated:
             return ()
         return (
             SendCancel(task.attempt),

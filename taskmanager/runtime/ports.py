@@ -60,7 +60,7 @@ class CallMail:
 
 
 @dataclass(frozen=True, slots=True)
-class CoordinatorTold:
+class OperatorEventArrived:
     """An event for an operator of this subtask, from its coordinator in the JobManager."""
 
     event: OperatorEvent
@@ -90,7 +90,7 @@ Mail = (
     | Barrier
     | ConfirmCheckpoint
     | AbortCheckpoint
-    | CoordinatorTold
+    | OperatorEventArrived
     | TaskEventArrived
     | QueryState
     | CancelTask

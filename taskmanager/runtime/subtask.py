@@ -31,8 +31,8 @@ from tidegate.taskmanager.runtime.ports import (
     ConfirmCheckpoint,
     ConnectInputs,
     ControlLost,
-    CoordinatorTold,
     Mail,
+    OperatorEventArrived,
     QueryState,
     TaskEventArrived,
 )
@@ -124,7 +124,7 @@ class SubtaskLoop:
             case AbortCheckpoint(checkpoint_id, latest_completed_id):
                 self._snapshots.on(s.AbortReceived(checkpoint_id, latest_completed_id))
                 self._work.abort(checkpoint_id)
-            case CoordinatorTold(event):
+            case OperatorEventArrived(event):
                 self._chain.on_operator_event(event)
             case TaskEventArrived(edge_id, payload):
                 self._chain.on_task_event(edge_id, payload)

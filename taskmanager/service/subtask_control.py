@@ -158,12 +158,12 @@ class SubtaskControl:
                 self._executor.samples.told(attempt, message.stacks.stacks)
             case "acknowledge":
                 number = message.acknowledge.checkpoint_id
-                self._executor.post(tv.SubtaskTold(attempt, message, acknowledged=number))
+                self._executor.post(tv.SubtaskReported(attempt, message, acknowledged=number))
             case "operator_event":
                 event = operator_event_from_pb(message.operator_event)
-                self._executor.post(tv.SubtaskTold(attempt, message, event=event))
+                self._executor.post(tv.SubtaskReported(attempt, message, event=event))
             case "decline" | "end_of_data" as kind:
-                self._executor.post(tv.SubtaskTold(attempt, message, is_end_of_data=kind == "end_of_data"))
+                self._executor.post(tv.SubtaskReported(attempt, message, is_end_of_data=kind == "end_of_data"))
             case other:
                 _log.warning("%s sent %s, which is not expected here", self._executor.task_name(attempt), other)
 

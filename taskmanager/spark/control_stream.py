@@ -40,8 +40,8 @@ from tidegate.taskmanager.runtime.ports import (
     ConfirmCheckpoint,
     ConnectInputs,
     ControlLost,
-    CoordinatorTold,
     Mail,
+    OperatorEventArrived,
     QueryState,
     TaskMetrics,
 )
@@ -316,7 +316,7 @@ def mail_from_pb(message: subtask_pb2.ToSubtask) -> Mail | None:
             latest = message.abort.latest_completed_id if message.abort.HasField("latest_completed_id") else None
             return AbortCheckpoint(message.abort.checkpoint_id, latest)
         case "operator_event":
-            return CoordinatorTold(operator_event_from_pb(message.operator_event))
+            return OperatorEventArrived(operator_event_from_pb(message.operator_event))
         case "cancel":
             return CancelTask()
         case _:

@@ -229,7 +229,7 @@ class SparkDeployer:
         """
         if self._session.has_parallelism:
             return
-        is_told = False
+        is_logged = False
         while submission.attempt not in self._cancelled:
             cores, running, beside = self._session.cores(), self._occupied(), bool(self._served)
             self._most_cores = max(self._most_cores, cores)
@@ -242,8 +242,8 @@ class SparkDeployer:
                     f"{submission.task_name}: Spark has {cores} cores, and the subtasks of this TaskManager need at least {running}, "
                     f"each one for life{more}; give spark.master more cores, or lower the parallelism"
                 )
-            if not is_told:
-                is_told = True
+            if not is_logged:
+                is_logged = True
                 _log.warning(
                     "%s waits for a core: Spark has %d of the %d that it had before; an executor is away, and Spark starts another",
                     submission.task_name,

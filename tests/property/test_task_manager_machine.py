@@ -42,7 +42,7 @@ events: st.SearchStrategy[TaskManagerEvent] = st.one_of(
     st.builds(tv.StreamOpened, attempts, st.sampled_from(["token", "guess"]), st.just(7), st.just("here")),
     st.builds(tv.SubtaskStateChanged, attempts, states),
     st.builds(tv.SubtaskInterrupted, attempts, st.just("where it stands")),
-    st.builds(tv.SubtaskTold, attempts, st.just("ack")),
+    st.builds(tv.SubtaskReported, attempts, st.just("ack")),
     st.builds(tv.StreamBroke, attempts),
     st.builds(tv.SparkJobEnded, attempts, st.sampled_from([None, ERROR])),
     st.builds(tv.TaskFailed, attempts, st.just(ERROR), st.booleans()),

@@ -28,7 +28,7 @@ from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGra
 from tidegate.model.channel_events import Barrier
 from tidegate.model.checkpoint import CheckpointManifest, SubtaskSnapshot
 from tidegate.model.ids import AttemptId, SubtaskId
-from tidegate.taskmanager.machines.attempt_account import EndedAttempts
+from tidegate.taskmanager.machines.attempt_notes import EndedAttempts
 
 # ---- law 1: only sources are triggered ---------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from tidegate.model.coordinators.operator_events import (
     StartDiscovery,
 )
 from tidegate.model.leadership.attempt_report import AttemptReport
-from tidegate.taskmanager.machines.attempt_account import AttemptAccount
+from tidegate.taskmanager.machines.attempt_notes import RunningAttemptNotes
 
 ASSIGNED = Mix(assigned=1.0, parallel=0.5)
 DISCOVERED = Mix(assigned=1.0, discovered_for_ms=1_500, parallel=0.4)
@@ -43,8 +43,8 @@ ADOPTED = Mix(
 _take_back = SplitAssignmentTracker.take_back
 _take = source_coordinator.take
 _snapshot = OperatorCoordinators.snapshot
-_on_mail = AttemptAccount.on_mail
-_report = AttemptAccount.report
+_on_mail = RunningAttemptNotes.on_mail
+_report = RunningAttemptNotes.report
 
 
 def _nothing_comes_back(tracker: SplitAssignmentTracker, subtask: int, checkpoint_id: Any) -> list[SourceSplit]:
@@ -69,28 +69,28 @@ def _forgets_what_no_checkpoint_holds(tracker: SplitAssignmentTracker, checkpoin
     tracker._since_snapshot.clear()
 
 
-def _obeys_repeated_events(account: AttemptAccount, mail: Any) -> bool:
-    _on_mail(account, mail)
+def _obeys_repeated_events(notes: RunningAttemptNotes, mail: Any) -> bool:
+    _on_mail(notes, mail)
     return True
 
 
-def _notes_no_splits(account: AttemptAccount, mail: Any) -> bool:
+def _notes_no_splits(notes: RunningAttemptNotes, mail: Any) -> bool:
     is_assignment = isinstance(mail, OperatorEvent) and isinstance(mail.event, AddSplits)
-    return _on_mail(account, replace(mail, event=AddSplits(())) if is_assignment else mail)
+    return _on_mail(notes, replace(mail, event=AddSplits(())) if is_assignment else mail)
 
 
-def _takes_no_note_for_noted(account: AttemptAccount, mail: Any) -> bool:
+def _takes_no_note_for_noted(notes: RunningAttemptNotes, mail: Any) -> bool:
     is_note = isinstance(mail, OperatorEvent) and isinstance(mail.event, DiscoveryNoted)
-    return _on_mail(account, replace(mail, event=DiscoveryNoted(-1)) if is_note else mail)
+    return _on_mail(notes, replace(mail, event=DiscoveryNoted(-1)) if is_note else mail)
 
 
-def _notes_nothing_of_what_was_known(account: AttemptAccount, mail: Any) -> bool:
-    is_told = isinstance(mail, OperatorEvent) and isinstance(mail.event, StartDiscovery)
-    return _on_mail(account, replace(mail, event=StartDiscovery(())) if is_told else mail)
+def _notes_nothing_of_what_was_known(notes: RunningAttemptNotes, mail: Any) -> bool:
+    is_start = isinstance(mail, OperatorEvent) and isinstance(mail.event, StartDiscovery)
+    return _on_mail(notes, replace(mail, event=StartDiscovery(())) if is_start else mail)
 
 
-def _reports_no_discovery(account: AttemptAccount, *arguments: Any) -> AttemptReport:
-    told = _report(account, *arguments)
+def _reports_no_discovery(notes: RunningAttemptNotes, *arguments: Any) -> AttemptReport:
+    told = _report(notes, *arguments)
     return replace(told, events=replace(told.events, discovered=()))
 
 
@@ -98,8 +98,8 @@ def _tells_nothing(source: SourceCoordinator) -> StartDiscovery:
     return StartDiscovery(())
 
 
-def _asks_nobody_again(account: AttemptAccount) -> tuple[object, ...]:
-    return () if account._end_of_data is None else (account._end_of_data,)
+def _asks_nobody_again(notes: RunningAttemptNotes) -> tuple[object, ...]:
+    return () if notes._end_of_data is None else (notes._end_of_data,)
 
 
 OF_DISCOVERED_SPLITS = (
@@ -124,21 +124,21 @@ OF_DISCOVERED_SPLITS = (
     Plant(
         "what was discovered is not reported",
         frozenset({SPLITS, 0}),
-        patched(AttemptAccount, "report", _reports_no_discovery),
+        patched(RunningAttemptNotes, "report", _reports_no_discovery),
         DISCOVERED_AND_ADOPTED,
         first_seed=150,
     ),
     Plant(
         "what an earlier reader had discovered is not reported",
         frozenset({SPLITS, 0}),
-        patched(AttemptAccount, "on_mail", _notes_nothing_of_what_was_known),
+        patched(RunningAttemptNotes, "on_mail", _notes_nothing_of_what_was_known),
         DISCOVERED_AND_ADOPTED,
         first_seed=450,
     ),
     Plant(
         "what was discovered is told again although a checkpoint holds it",
         frozenset({SPLITS, 2}),
-        patched(AttemptAccount, "on_mail", _takes_no_note_for_noted),
+        patched(RunningAttemptNotes, "on_mail", _takes_no_note_for_noted),
         DISCOVERED_AND_ADOPTED,
         first_seed=100,
     ),
@@ -171,19 +171,19 @@ OF_SPLITS = (
     Plant(
         "an event that comes again is obeyed",
         frozenset({6}),
-        patched(AttemptAccount, "on_mail", _obeys_repeated_events),
+        patched(RunningAttemptNotes, "on_mail", _obeys_repeated_events),
         ASSIGNED,
     ),
     Plant(
         "what was assigned is not reported",
         frozenset({SPLITS, 0}),
-        patched(AttemptAccount, "on_mail", _notes_no_splits),
+        patched(RunningAttemptNotes, "on_mail", _notes_no_splits),
         ADOPTED,
     ),
     Plant(
         "a request is lost with its JobManager",
         frozenset({0}),
-        patched(AttemptAccount, "untold", _asks_nobody_again),
+        patched(RunningAttemptNotes, "unanswered_messages", _asks_nobody_again),
         ADOPTED,
     ),
 )

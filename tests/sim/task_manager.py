@@ -330,7 +330,7 @@ class SimTaskManager:
             case tv.StartSubtask():
                 attempt, deployment = command.task.attempt, pickle.loads(command.task.deploy)
                 make = kind_of(attempt, is_assigned=self._context.job.is_assigned)
-                self.tasks[attempt] = make(self._context, deployment, self._on_told, self._on_task_over)
+                self.tasks[attempt] = make(self._context, deployment, self._on_reported, self._on_task_over)
                 self._post(tv.StreamOpened(attempt, command.token, 1, "host"))
             case tv.AcceptStream():
                 task = self.tasks[command.attempt]
@@ -369,20 +369,20 @@ class SimTaskManager:
 
     # ---- what subtasks say -------------------------------------------------------------------------------------------
 
-    def _on_told(self, event: e.Event) -> None:
+    def _on_reported(self, event: e.Event) -> None:
         match event:
             case e.TaskStateChanged():
                 assert event.data_address is not None
                 self._post(tv.SubtaskListening(event.attempt, event.data_address))
                 self._post(tv.SubtaskStateChanged(event.attempt, event.state))
             case e.SubtaskAcknowledged():
-                self._post(tv.SubtaskTold(event.attempt, event, acknowledged=event.checkpoint_id))
+                self._post(tv.SubtaskReported(event.attempt, event, acknowledged=event.checkpoint_id))
             case e.EndOfDataReached():
-                self._post(tv.SubtaskTold(event.attempt, event, is_end_of_data=True))
+                self._post(tv.SubtaskReported(event.attempt, event, is_end_of_data=True))
             case e.OperatorEventReceived():
-                self._post(tv.SubtaskTold(event.attempt, event, event=event.event))
+                self._post(tv.SubtaskReported(event.attempt, event, event=event.event))
             case e.SubtaskDeclined():
-                self._post(tv.SubtaskTold(event.attempt, event))
+                self._post(tv.SubtaskReported(event.attempt, event))
             case _:
                 raise AssertionError(event)
 

@@ -56,7 +56,7 @@ class SourceCoordinator:
         """All splits that are not assigned to a reader, by id."""
         self._waiting: dict[int, None] = {}
         """Readers that have asked for a split and got none, in the order of their requests."""
-        self._untold = dict(self._held)
+        self._unreported = dict(self._held)
         """Splits that were known when the discovering reader was restarted, and that are in no state of the checkpoint from which it starts."""
         self._names_readers = False
 
@@ -75,7 +75,7 @@ class SourceCoordinator:
 
     def on_discovery_requested(self) -> StartDiscovery:
         """Returns the answer to the reader that is going to look for new splits."""
-        known = self._untold | self._known()
+        known = self._unreported | self._known()
         return StartDiscovery(tuple(known[split_id] for split_id in sorted(known)))
 
     def on_discovered(self, found: SplitsDiscovered) -> None:
@@ -115,7 +115,7 @@ class SourceCoordinator:
         """Takes back the splits of a reader that restarts from this checkpoint (``None``: from the beginning)."""
         self._waiting.pop(subtask, None)
         if subtask == DISCOVERING_SUBTASK:
-            self._untold = self._known()
+            self._unreported = self._known()
         back = self._tracker.take_back(subtask, checkpoint_id)
         self._held.update({split.split_id: split for split in back})
         splits = self._owned.setdefault(subtask, deque()) if self._names_readers else self._unassigned

@@ -108,13 +108,13 @@ class ElectionService:
 
     async def wait_to_lead(self, shutdown: Shutdown, on_standby: Callable[[], None]) -> Term | None:
         """Waits for the next term of this process; ``None`` when the process is to end. ``on_standby`` is called if it does not lead at once."""
-        is_told = False
+        is_logged = False
         while not await self._led_within(LOOK_S):
             if shutdown.is_asked:
                 return None
-            if not is_told:
+            if not is_logged:
                 on_standby()
-            is_told = True
+            is_logged = True
         return self._term
 
     def refused(self, term: int, reason: str) -> None:

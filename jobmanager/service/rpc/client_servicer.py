@@ -141,7 +141,7 @@ class ClientServicer(SnapshotServicer):
                 if job is None:
                     return
                 changed.clear()
-                if job.state.is_terminal and not self._core.is_told(job_id):
+                if job.state.is_terminal and not self._core.is_durable(job_id):
                     await changed.wait()
                     continue
                 attempts = self._core.attempts

@@ -25,7 +25,7 @@ class CurrentAttempts:
         self._attempts: dict[JobId, dict[SubtaskId, AttemptId]] = {}
         self._current: set[AttemptId] = set()
         self._counters: dict[JobId, dict[SubtaskId, tuple[int, Readings]]] = {}
-        self._last_told: dict[JobId, dict[SubtaskId, int]] = {}
+        self._last_reported: dict[JobId, dict[SubtaskId, int]] = {}
         self._late_before: dict[JobId, Counter[str]] = {}
         """Late records that replaced attempts dropped, by operator."""
         self._processes: dict[TaskManagerId, Mapping[str, float]] = {}
@@ -72,7 +72,7 @@ class CurrentAttempts:
     def measured_last(self, attempt: AttemptId, metrics: TaskMetrics) -> None:
         """Stores the final metrics, which came with the attempt's final state; a heartbeat that arrives later does not replace them."""
         self.measured(attempt, metrics)
-        self._last_told.setdefault(attempt.job_id, {})[attempt.subtask_id] = attempt.attempt
+        self._last_reported.setdefault(attempt.job_id, {})[attempt.subtask_id] = attempt.attempt
 
     def metrics_of(self, attempt: AttemptId) -> TaskMetrics | None:
         found = self._counters_of(attempt)
@@ -93,7 +93,7 @@ class CurrentAttempts:
 
     def figures_of_ended(self, job_id: JobId) -> tuple[LastFigures, ...]:
         """Returns the final metrics of ended attempts, which TaskManagers will not report to the next JobManager."""
-        ended = self._last_told.get(job_id, {})
+        ended = self._last_reported.get(job_id, {})
         found = []
         for subtask, (number, readings) in self._counters.get(job_id, {}).items():
             if ended.get(subtask) == number:
@@ -114,7 +114,7 @@ class CurrentAttempts:
             with suppress(DecodeError):
                 reading = (one.at_ms, TaskMetrics.FromString(one.metrics))
                 self._counters.setdefault(job_id, {})[subtask] = (one.attempt.attempt, Readings(reading))
-                self._last_told.setdefault(job_id, {})[subtask] = one.attempt.attempt
+                self._last_reported.setdefault(job_id, {})[subtask] = one.attempt.attempt
 
     def process_measured(self, task_manager_id: TaskManagerId, metrics: Mapping[str, float]) -> None:
         whole = {name: int(value) if value.is_integer() else value for name, value in metrics.items()}
@@ -128,7 +128,7 @@ class CurrentAttempts:
         return self._processes.get(task_manager_id, {})
 
     def _has_told_last(self, attempt: AttemptId) -> bool:
-        return self._last_told.get(attempt.job_id, {}).get(attempt.subtask_id) == attempt.attempt
+        return self._last_reported.get(attempt.job_id, {}).get(attempt.subtask_id) == attempt.attempt
 
     def _counters_of(self, attempt: AttemptId) -> Readings | None:
         number, readings = self._counters.get(attempt.job_id, {}).get(attempt.subtask_id, (None, None))

@@ -41,7 +41,7 @@ from tidegate.taskmanager.runtime.ports import (
     ConfirmCheckpoint,
     ConnectInputs,
     ControlLost,
-    CoordinatorTold,
+    OperatorEventArrived,
     TaskMetrics,
 )
 from tidegate.taskmanager.service.jobmanager.connection import RegistrationTimes
@@ -392,7 +392,7 @@ async def test_events_of_a_coordinator_go_both_ways_and_one_that_comes_again_is_
             common_pb2.OperatorEventRequest(generation="g1", attempt=ATTEMPT, event=operator_event_to_pb(event))
         )
         assert not sent.HasField("error")
-    assert await mails_of(mails, arrived, 2) == [CoordinatorTold(event) for event in answers]
+    assert await mails_of(mails, arrived, 2) == [OperatorEventArrived(event) for event in answers]
     stream.state_changed(ExecutionState.CANCELED)
     await in_thread(stream.close)
     manager.subtasks.started[ATTEMPT].end()

@@ -89,8 +89,8 @@ def mail(kind: tv.CheckpointMailKind, checkpoint_id: int, **more: bool) -> tv.Ma
     return tv.MailRequested(FIRST, ATTEMPT, b"mail", tv.CheckpointMail(kind, checkpoint_id, **more))
 
 
-def acknowledged(checkpoint_id: int) -> tv.SubtaskTold:
-    return tv.SubtaskTold(ATTEMPT, "ack", acknowledged=checkpoint_id)
+def acknowledged(checkpoint_id: int) -> tv.SubtaskReported:
+    return tv.SubtaskReported(ATTEMPT, "ack", acknowledged=checkpoint_id)
 
 
 def test_tasks_go_on_and_the_grace_runs() -> None:
@@ -275,7 +275,7 @@ def test_what_ends_the_job_and_what_lets_finish_is_reported() -> None:
 
 def test_an_end_of_data_in_between_is_told_to_the_next_leader() -> None:
     machine = running()
-    after(machine, GONE, tv.SubtaskTold(ATTEMPT, "end", is_end_of_data=True))
+    after(machine, GONE, tv.SubtaskReported(ATTEMPT, "end", is_end_of_data=True))
     assert report_of(machine).at_end_of_data
     assert tv.Forward(ATTEMPT, "end") in after(machine, NEXT)
 
@@ -375,9 +375,9 @@ def test_an_event_that_comes_again_is_passed_on_once() -> None:
     assert report_of(machine).events.last_number == 1
 
 
-def told(number: int, event: CoordinatorEvent, message: str) -> tv.SubtaskTold:
+def told(number: int, event: CoordinatorEvent, message: str) -> tv.SubtaskReported:
     """An operator speaks to its coordinator."""
-    return tv.SubtaskTold(ATTEMPT, message, event=OperatorEvent(OperatorId("c" * 32), number, event))
+    return tv.SubtaskReported(ATTEMPT, message, event=OperatorEvent(OperatorId("c" * 32), number, event))
 
 
 def test_what_was_found_is_reported_from_when_the_coordinator_has_noted_it_until_a_checkpoint_holds_it() -> None:

@@ -34,8 +34,8 @@ from tidegate.taskmanager.machines.task_events import (
     SubmittedTask,
     SubtaskInterrupted,
     SubtaskListening,
+    SubtaskReported,
     SubtaskStateChanged,
-    SubtaskTold,
     TaskCommand,
     TaskEvent,
     TaskFailed,
@@ -109,7 +109,7 @@ CANCEL = CancelRequested(GENERATION, ATTEMPT)
 FAIL = TaskFailed(ATTEMPT, FREED)
 RUNNING = SubtaskStateChanged(ATTEMPT, E_.RUNNING)
 DONE = SubtaskStateChanged(ATTEMPT, E_.FINISHED)
-TOLD = SubtaskTold(ATTEMPT, "ack")
+TOLD = SubtaskReported(ATTEMPT, "ack")
 INTERRUPTED = SubtaskInterrupted(ATTEMPT, 'File "job.py", line 3, in spins')
 START, KILLING = TimerFired(ATTEMPT, TimerKind.START), TimerFired(ATTEMPT, TimerKind.KILL)
 ESCALATION = TimerFired(ATTEMPT, TimerKind.ESCALATE)

@@ -55,7 +55,7 @@ from tidegate.taskmanager.runtime.ports import (
     ConfirmCheckpoint,
     ConnectInputs,
     ControlLost,
-    CoordinatorTold,
+    OperatorEventArrived,
     TaskMetrics,
 )
 
@@ -349,7 +349,7 @@ class InProcessJob:
                 task.ended = True
 
     def _send_event(self, attempt: AttemptId, event: OperatorEvent) -> None:
-        self.tasks[attempt].mailbox.put(CoordinatorTold(event))
+        self.tasks[attempt].mailbox.put(OperatorEventArrived(event))
 
     def _pass_on(self, event: ReaderEvent) -> None:
         """To the enumerator, as the JobManager does: not before it runs. It may lose every third event and bring every fifth twice."""
@@ -357,7 +357,7 @@ class InProcessJob:
         number = next(self._reader_events)
         times = (0 if number % 3 == 0 else 1 + (number % 5 == 0)) if self.loses_reader_events else 1
         for _ in range(times if task.state is ExecutionState.RUNNING else 0):
-            task.mailbox.put(CoordinatorTold(OperatorEvent(event.enumerator, next(self._passed_on), event)))
+            task.mailbox.put(OperatorEventArrived(OperatorEvent(event.enumerator, next(self._passed_on), event)))
 
     def _run(self, task: Task) -> None:
         program: VertexProgram = cloudpickle.loads(self.built.blobs[task.vertex.program])

@@ -23,10 +23,10 @@ from tidegate.model.errors import ErrorInfo
 from tidegate.model.ids import AllocationId, AttemptId, Generation, SubtaskId
 from tidegate.model.leadership.attempt_report import AttemptReport
 from tidegate.model.states import ExecutionState
-from tidegate.taskmanager.machines.task_events import CheckpointMail, CheckpointMailKind, SubmittedTask, SubtaskTold
+from tidegate.taskmanager.machines.task_events import CheckpointMail, CheckpointMailKind, SubmittedTask, SubtaskReported
 
 
-class AttemptAccount:
+class RunningAttemptNotes:
     """The notes of one attempt. Mails count when they are accepted, acknowledgements when they are sent to a JobManager."""
 
     def __init__(self, task: SubmittedTask, now_ms: int) -> None:
@@ -50,15 +50,15 @@ class AttemptAccount:
     def on_state(self, state: ExecutionState) -> None:
         self.state = state
 
-    def on_told(self, told: SubtaskTold) -> None:
-        if told.is_end_of_data:
-            self._end_of_data = told.message
-        if told.event is not None and isinstance(told.event.event, ReportBacklog):
+    def on_reported(self, reported: SubtaskReported) -> None:
+        if reported.is_end_of_data:
+            self._end_of_data = reported.message
+        if reported.event is not None and isinstance(reported.event.event, ReportBacklog):
             self._answered(ReportBacklog)  # by the next one: a JobManager that takes the lead hears the last
-        if told.event is not None and not isinstance(told.event.event, ReaderEvent):
-            self._unanswered[told.event.number] = (told.event.event, told.message)
+        if reported.event is not None and not isinstance(reported.event.event, ReaderEvent):
+            self._unanswered[reported.event.number] = (reported.event.event, reported.message)
 
-    def untold(self) -> tuple[object, ...]:
+    def unanswered_messages(self) -> tuple[object, ...]:
         """Returns the messages that may be unanswered, which a JobManager that takes the attempt over must receive: events for coordinators, and the end of
         data.
         """
@@ -156,21 +156,21 @@ class EndedAttempts:
         self._begun: dict[AllocationId, dict[SubtaskId, int]] = {}
         """The highest attempt number of each subtask that began in a slot."""
         self._reports: dict[AttemptId, AttemptReport] = {}
-        self._untold: set[AttemptId] = set()
+        self._unreported: set[AttemptId] = set()
 
-    def keep(self, report: AttemptReport, *, is_told: bool) -> None:
+    def keep(self, report: AttemptReport, *, is_reported: bool) -> None:
         self._reports[report.attempt] = report
-        if not is_told:
-            self._untold.add(report.attempt)
+        if not is_reported:
+            self._unreported.add(report.attempt)
 
     def reports(self) -> tuple[AttemptReport, ...]:
         return tuple(self._reports.values())
 
-    def take_untold(self) -> tuple[AttemptReport, ...]:
+    def take_unreported(self) -> tuple[AttemptReport, ...]:
         """Returns the reports of attempts whose end was not reported yet, and counts them as reported."""
-        untold = tuple(self._reports[attempt] for attempt in sorted(self._untold))
-        self._untold.clear()
-        return untold
+        unreported = tuple(self._reports[attempt] for attempt in sorted(self._unreported))
+        self._unreported.clear()
+        return unreported
 
     def free(self, allocation_id: AllocationId) -> None:
         """Forgets the attempts of a slot that was freed."""
@@ -189,11 +189,13 @@ class EndedAttempts:
 
     def check_invariants(self, alive: Collection[AttemptId]) -> None:
         """Raises ``AssertionError`` when an attempt is both over and alive, or is to be reported and not known."""
-        assert self._untold <= self._reports.keys(), f"{self._untold - self._reports.keys()} ended, nobody knows how"
+        assert self._unreported <= self._reports.keys(), (
+            f"{self._unreported - self._reports.keys()} ended, nobody knows how"
+        )
         both = self._reports.keys() & set(alive)
         assert not both, f"{both} are over, and here"
 
     def _forget(self, attempts: Iterable[AttemptId]) -> None:
         for attempt in attempts:
             del self._reports[attempt]
-            self._untold.discard(attempt)
+            self._unreported.discard(attempt)
