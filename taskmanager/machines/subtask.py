@@ -27,8 +27,8 @@ from tidegate.model.checkpoint import DeclineReason, SnapshotType
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.states import ExecutionState
 
-COMMIT_EVERYTHING = 2**62
-"""The checkpoint id that stands for everything, when checkpointing is off."""
+EOI_CHECKPOINT_ID = 2**62
+"""The checkpoint id of what is committed at the end of input when checkpointing is off (Flink: ``CommittableMessage.EOI``)."""
 
 
 class LifecycleState(Enum):

@@ -239,7 +239,7 @@ class SubtaskLoop:
                 case lifecycle.DeclineTrigger(checkpoint_id, reason):
                     self._snapshots.decline(s.Decline(checkpoint_id, reason, _why(reason)))
                 case lifecycle.CommitAll():
-                    self._snapshots.commit(lifecycle.COMMIT_EVERYTHING)
+                    self._snapshots.commit(lifecycle.EOI_CHECKPOINT_ID)
                 case lifecycle.EndPartitions():
                     for partition in self._partitions:
                         partition.broadcast(EndOfPartition())

@@ -24,7 +24,7 @@ from tidegate.connectors.spark.sink import MAX_WAITING_EPOCHS, SparkEpoch, Spark
 from tidegate.connectors.spark.stream_link import RequestFailed, SparkLink
 from tidegate.connectors.transactions import Listed, Transaction, TransactionLog, TransactionStatus
 from tidegate.model.errors import TidegateError
-from tidegate.taskmanager.machines.subtask import COMMIT_EVERYTHING
+from tidegate.taskmanager.machines.subtask import EOI_CHECKPOINT_ID
 from tidegate.taskmanager.operators.base import Ending
 from tidegate.taskmanager.spark.streams.writing import WriteRequests
 
@@ -224,7 +224,7 @@ def test_without_checkpoints_rows_are_taken_to_the_end_as_far_as_they_can_be_wri
     running.feed(["x" * 2000])
     assert running.operator.has_room()
     running.operator.finish()
-    running.operator.notify_checkpoint_complete(COMMIT_EVERYTHING)
+    running.operator.notify_checkpoint_complete(EOI_CHECKPOINT_ID)
     assert seen == [1]
     running.operator.close()
 

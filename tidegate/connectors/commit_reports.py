@@ -19,9 +19,9 @@ REPORTS: Final = pa.schema(
     [("subtask", pa.int32()), ("subtasks", pa.int32()), ("checkpoint_id", pa.int64()), ("place", pa.string())]
 )
 """The schema of reports; a row has a place or a checkpoint."""
-EVERYTHING: Final = 2**62
+EOI: Final = 2**62
 """The checkpoint id of reports that everything is committed at the end, without a checkpoint
-(``tidegate.taskmanager.machines.subtask.COMMIT_EVERYTHING``)."""
+(``tidegate.taskmanager.machines.subtask.EOI_CHECKPOINT_ID``)."""
 
 
 def places_report(subtask: int, subtasks: int, places: Sequence[str]) -> ArrowBatch:

@@ -6,7 +6,7 @@
 Laws: no output becomes visible before the checkpoint that contains it is confirmed. The confirmation of n commits all pending committables up to n, those of
 skipped checkpoints included; committables stay in snapshots until they are committed, and committing twice does no harm (``Committer`` is idempotent). A failed
 vote, and a commit that fails after all retries, fail the attempt. After ``finish`` the last records wait for the next snapshot and its confirmation; in a job
-without checkpoints the runtime then confirms ``COMMIT_EVERYTHING``. Commits are reported to the next operator, if there is one
+without checkpoints the runtime then confirms ``EOI_CHECKPOINT_ID``. Commits are reported to the next operator, if there is one
 (``tidegate.connectors.commit_reports``) (Flink: ``CommitterOperator.java``).
 """
 
@@ -26,7 +26,7 @@ from tidegate.model.values import Committable, Record
 from tidegate.records.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.records.record_codec import decode, encode
 from tidegate.records.row_kinds import has_kinds, without_kinds
-from tidegate.taskmanager.machines.subtask import COMMIT_EVERYTHING
+from tidegate.taskmanager.machines.subtask import EOI_CHECKPOINT_ID
 from tidegate.taskmanager.operators.base import Ending, Operator, OperatorContext
 from tidegate.taskmanager.operators.sinks.committing import Commits
 from tidegate.taskmanager.operators.user_code.boundary import batch_error, user_error
@@ -138,10 +138,10 @@ class SinkOperator(Operator):
         assert self._writer is not None
         try:
             self._writer.flush(end_of_input=True)
-            votes = self._seal(COMMIT_EVERYTHING).committables() if self._commits_apart else ()
+            votes = self._seal(EOI_CHECKPOINT_ID).committables() if self._commits_apart else ()
         except Exception as error:
             raise user_error(self._name, error) from error
-        self.prepare_snapshot(COMMIT_EVERYTHING)
+        self.prepare_snapshot(EOI_CHECKPOINT_ID)
         if votes:
             self.context.output.emit(RecordsBatch([msgspec.msgpack.encode(vote) for vote in votes], None))
 
@@ -195,9 +195,9 @@ class SinkOperator(Operator):
         assert self._commits is not None
         assert self._writer is not None
         try:
-            if checkpoint_id == COMMIT_EVERYTHING and not self._commits_apart:
+            if checkpoint_id == EOI_CHECKPOINT_ID and not self._commits_apart:
                 self._pending[checkpoint_id] = self._seal(checkpoint_id)
-            elif checkpoint_id != COMMIT_EVERYTHING:
+            elif checkpoint_id != EOI_CHECKPOINT_ID:
                 self._writer.notify_checkpoint_complete(checkpoint_id)
             for pending_id in sorted(n for n in self._pending if n <= checkpoint_id):
                 if not self._commits.is_committing(pending_id):

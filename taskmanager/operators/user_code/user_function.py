@@ -25,7 +25,7 @@ from tidegate.functions.interfaces import KeyedStateStore
 from tidegate.model.checkpoint import RestoredOperator, StateRedistribution
 from tidegate.model.errors import InvalidJob
 from tidegate.taskmanager.keyed_state.handles import StateStore
-from tidegate.taskmanager.machines.subtask import COMMIT_EVERYTHING
+from tidegate.taskmanager.machines.subtask import EOI_CHECKPOINT_ID
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
 from tidegate.taskmanager.operators.user_code.boundary import (
     Collector,
@@ -104,7 +104,7 @@ class UserFunction:
         return self._backend.freeze()
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        if isinstance(self._given, CheckpointListener) and checkpoint_id != COMMIT_EVERYTHING:
+        if isinstance(self._given, CheckpointListener) and checkpoint_id != EOI_CHECKPOINT_ID:
             self._call(lambda: self._given.notify_checkpoint_complete(checkpoint_id))
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:

@@ -18,7 +18,7 @@ from tests.unit.tidegate.datastream.graph_kit import make_env, numbers
 from tidegate.common.row import Row
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import Sink, SinkContext
-from tidegate.connectors.commit_reports import EVERYTHING, REPORTS, commit_report, places_report
+from tidegate.connectors.commit_reports import EOI, REPORTS, commit_report, places_report
 from tidegate.connectors.file_sink import FileCommitter
 from tidegate.connectors.files.success_files import write_success_files
 from tidegate.datastream import StreamExecutionEnvironment
@@ -40,7 +40,7 @@ from tidegate.table._connectors.shape import TableShape
 from tidegate.table._connectors.sinks import commit_partitions, file_sink, write_table
 from tidegate.table._connectors.sources import is_bounded_scan, read_table
 from tidegate.table._execution.translation import translate
-from tidegate.taskmanager.machines.subtask import COMMIT_EVERYTHING
+from tidegate.taskmanager.machines.subtask import EOI_CHECKPOINT_ID
 
 TYPE = parse_type("ROW<`v` INT, `dt` STRING, `hour` STRING>")
 _Rows = list[tuple[int, str | None, str]]
@@ -129,7 +129,7 @@ def refused_or_run(case: dict[str, Any], shape: TableShape, options: dict[str, s
         committer = PartitionCommitSink(options["path"], commits).make_writer(CONTEXT, [], Types.SCHEMA(REPORTS))
         committer.write(places_report(0, 1, places))
         committer.flush(end_of_input=True)
-        committer.write(commit_report(0, 1, EVERYTHING))
+        committer.write(commit_report(0, 1, EOI))
 
 
 @pytest.mark.parametrize(
@@ -325,11 +325,11 @@ def test_what_waits_is_state_and_its_time_is_that_of_its_first_row(tmp_path: Pat
 def test_without_checkpoints_all_is_committed_when_all_subtasks_have_ended(tmp_path: Path) -> None:
     table = Table(tmp_path, CommitTrigger(delay_ms=100), subtasks=2)
     table.rows("dt=1", subtask=0)
-    assert table.committed(EVERYTHING, subtask=0) == []
+    assert table.committed(EOI, subtask=0) == []
     table.rows("dt=2", subtask=1)
     table.committer.flush(end_of_input=True)
-    assert table.committed(EVERYTHING, subtask=1) == ["dt=1", "dt=2"]
-    assert EVERYTHING == COMMIT_EVERYTHING
+    assert table.committed(EOI, subtask=1) == ["dt=1", "dt=2"]
+    assert EOI == EOI_CHECKPOINT_ID
 
 
 def test_a_watermark_has_to_be_behind_the_time_of_a_partition(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from tidegate.taskmanager.machines import snapshot_write as sw
 from tidegate.taskmanager.machines import watermarks as w
 from tidegate.taskmanager.machines.barrier_states import Aligning, BarrierState, Persisting
 from tidegate.taskmanager.machines.credit import SenderCredit
-from tidegate.taskmanager.machines.subtask import COMMIT_EVERYTHING
+from tidegate.taskmanager.machines.subtask import EOI_CHECKPOINT_ID
 from tidegate.taskmanager.operators.user_code.boundary import FunctionContext
 from tidegate.taskmanager.runtime.chain import OperatorChain
 from tidegate.taskmanager.runtime.checkpointing import barriers, replay
@@ -182,7 +182,7 @@ def _reads_all_batches_twice(source: SegmentSource, handle: ChannelStateHandle) 
 
 
 def _commits_what_is_newer(chain: OperatorChain, checkpoint_id: int, before_each: Callable[[str], None]) -> None:
-    _notify_complete(chain, COMMIT_EVERYTHING, before_each)
+    _notify_complete(chain, EOI_CHECKPOINT_ID, before_each)
 
 
 def _commits_what_it_begins(machine: s.SnapshotCoordinator, event: s.SnapshotEvent, now_ms: float) -> Sequence[Any]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SPLIT = "job"
 EPOCH = 2**62
-"""The epoch of the last rows of a job without checkpoints (``tidegate.taskmanager.machines.subtask.COMMIT_EVERYTHING``)."""
+"""The epoch of the last rows of a job without checkpoints (``tidegate.taskmanager.machines.subtask.EOI_CHECKPOINT_ID``)."""
 _FIRST_PAUSE_S = 0.01
 """The pause before the first retry, in seconds, as for the commits of a sink; it doubles from there."""
 _MAX_PAUSE_S = 0.5

@@ -18,7 +18,7 @@ import numpy as np
 
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Sink, SinkContext, SinkWriter
-from tidegate.connectors.commit_reports import EVERYTHING, CommitTracker, rows_of
+from tidegate.connectors.commit_reports import EOI, CommitTracker, rows_of
 from tidegate.connectors.files.file_system import absolute
 from tidegate.connectors.files.success_files import write_success_files
 from tidegate.functions.sql.scalar.calendar import days_from_civil, to_instant, zone
@@ -234,7 +234,7 @@ class PartitionCommitter(SinkWriter):
             return
         self._completed = checkpoint_id
         found = [self._hidden.pop(n) for n in sorted(self._hidden) if n <= checkpoint_id]
-        if checkpoint_id == EVERYTHING:
+        if checkpoint_id == EOI:
             found.append(self._new)
             self._new = {}
         self._visible = _earliest([self._visible, *found])

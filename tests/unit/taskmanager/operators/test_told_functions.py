@@ -27,7 +27,7 @@ from tidegate.datastream.window import TumblingEventTimeWindows
 from tidegate.functions.adapters import ApplyWindow, KeyedMap
 from tidegate.functions.state import ListStateDescriptor
 from tidegate.model.program import KeySpec
-from tidegate.taskmanager.machines.subtask import COMMIT_EVERYTHING
+from tidegate.taskmanager.machines.subtask import EOI_CHECKPOINT_ID
 from tidegate.taskmanager.operators.user_code.user_function import UserFunction
 
 LISTED = ListStateDescriptor("listed", Types.LONG())
@@ -136,7 +136,7 @@ def test_every_function_is_told(kind: str) -> None:
     snapshot = running.snapshot(4)
     running.operator.notify_checkpoint_complete(4)
     running.operator.notify_checkpoint_aborted(5)
-    running.operator.notify_checkpoint_complete(COMMIT_EVERYTHING)
+    running.operator.notify_checkpoint_complete(EOI_CHECKPOINT_ID)
     assert function.calls == ["initialize", "open", ("snapshot", 4), ("complete", 4), ("aborted", 5)]
     assert [handle.state_name for handle in snapshot.operator] == ["listed"]
 

@@ -211,7 +211,7 @@ def test_without_checkpointing_the_end_of_data_commits_everything() -> None:
     subtask.run()
     assert subtask.state is lifecycle.LifecycleState.FINISHED
     calls = [call[1:] for call in subtask.operator.calls]
-    assert calls.index(("finish",)) < calls.index(("complete", lifecycle.COMMIT_EVERYTHING))
+    assert calls.index(("finish",)) < calls.index(("complete", lifecycle.EOI_CHECKPOINT_ID))
 
 
 def test_uncommitted_work_at_the_end_is_an_error() -> None:

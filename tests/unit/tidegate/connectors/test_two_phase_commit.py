@@ -17,7 +17,7 @@ from tidegate.connectors.two_phase_commit import TwoPhaseCommitSink
 from tidegate.datastream import RuntimeContext, StreamExecutionEnvironment, TwoPhaseCommitSinkFunction
 from tidegate.model.checkpoint import OperatorSnapshot
 from tidegate.model.errors import InvalidJob, NotSerializable, UserFunctionError
-from tidegate.taskmanager.machines.subtask import COMMIT_EVERYTHING
+from tidegate.taskmanager.machines.subtask import EOI_CHECKPOINT_ID
 from tidegate.taskmanager.operators.base import Ending
 
 
@@ -153,7 +153,7 @@ def test_a_job_without_checkpoints_commits_at_its_end() -> None:
     one.feed(["a"])
     one.operator.finish()
     assert one.operator.ending() is Ending.UNCOMMITTED
-    one.operator.notify_checkpoint_complete(COMMIT_EVERYTHING)
+    one.operator.notify_checkpoint_complete(EOI_CHECKPOINT_ID)
     assert calls.take()[-2:] == ["pre-commit 1", "commit 1"]
     assert one.operator.ending() is Ending.DONE
     one.operator.close()

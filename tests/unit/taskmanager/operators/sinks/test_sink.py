@@ -15,7 +15,7 @@ from tidegate.connectors.commit_reports import REPORTS
 from tidegate.model.errors import NotSerializable, StorageError, UserFunctionError
 from tidegate.records.arrow_type import ArrowTypeInfo
 from tidegate.records.batch import ArrowBatch, Batch, RecordsBatch
-from tidegate.taskmanager.machines.subtask import COMMIT_EVERYTHING
+from tidegate.taskmanager.machines.subtask import EOI_CHECKPOINT_ID
 from tidegate.taskmanager.operators.base import Ending
 
 
@@ -190,7 +190,7 @@ def test_without_checkpoints_everything_is_committed_at_the_end() -> None:
     one = sink(world)
     one.feed([1, 2])
     one.operator.finish()
-    one.operator.notify_checkpoint_complete(COMMIT_EVERYTHING)
+    one.operator.notify_checkpoint_complete(EOI_CHECKPOINT_ID)
     assert world.visible == [1, 2]
     assert one.operator.ending() is Ending.DONE
     assert "flush True" in world.calls
@@ -266,7 +266,7 @@ def test_writers_hear_of_checkpoints() -> None:
     one = start(spec("sink", options={"sink": TellingSink(world)}, input_types=(Types.LONG(),)))
     world.calls.clear()
     one.operator.notify_checkpoint_complete(4)
-    one.operator.notify_checkpoint_complete(COMMIT_EVERYTHING)
+    one.operator.notify_checkpoint_complete(EOI_CHECKPOINT_ID)
     assert world.calls == ["complete 4"]
     with pytest.raises(UserFunctionError, match="operator 'op': ValueError: aborted 5"):
         one.operator.notify_checkpoint_aborted(5)
@@ -479,8 +479,8 @@ def test_a_sink_reports_all_at_the_end_without_checkpoints() -> None:
     one = reporting(World())
     one.feed([1])
     one.operator.finish()
-    one.operator.notify_checkpoint_complete(COMMIT_EVERYTHING)
-    assert reports(one) == [(None, "place 1"), (COMMIT_EVERYTHING, None)]
+    one.operator.notify_checkpoint_complete(EOI_CHECKPOINT_ID)
+    assert reports(one) == [(None, "place 1"), (EOI_CHECKPOINT_ID, None)]
 
 
 def test_a_sink_without_an_operator_behind_it_reports_nothing() -> None:

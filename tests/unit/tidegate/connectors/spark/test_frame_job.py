@@ -17,7 +17,7 @@ from tidegate.connectors.spark.sink import SparkEpoch, SparkSink
 from tidegate.connectors.spark.source import SparkSource
 from tidegate.connectors.spark.stream_link import RequestFailed, SparkLink
 from tidegate.model.errors import ExternalError, TidegateError, UserFunctionError
-from tidegate.taskmanager.machines.subtask import COMMIT_EVERYTHING
+from tidegate.taskmanager.machines.subtask import EOI_CHECKPOINT_ID
 from tidegate.taskmanager.spark.streams.writing import FrameRequests
 
 LIMIT_S = 30
@@ -92,8 +92,8 @@ def test_the_write_gets_the_rows_under_the_ids_of_a_last_epoch() -> None:
     with reading(lambda rows, epoch: seen.append((rows.num_rows, epoch))) as reader:
         finished(reader)
         assert [state.split.split_id for state in reader.snapshot_state()] == ["job"]
-    assert seen == [(2, SparkEpoch("tidegate-job-op", COMMIT_EVERYTHING))]
-    assert EPOCH == COMMIT_EVERYTHING
+    assert seen == [(2, SparkEpoch("tidegate-job-op", EOI_CHECKPOINT_ID))]
+    assert EPOCH == EOI_CHECKPOINT_ID
 
 
 def test_a_write_that_raises_is_tried_again_under_the_same_ids() -> None:
