@@ -87,7 +87,7 @@ def least_of(cluster: Cluster, watch: JobWatch, vertex: str, metric: str) -> flo
     return min((float(one["min"]) for one in found), default=0)
 
 
-def was_loaded_beside(cluster: Cluster, watch: JobWatch, vertex: str) -> bool:
+def was_restored_in_background(cluster: Cluster, watch: JobWatch, vertex: str) -> bool:
     """There is such a metric only where rows were left to load when the job ran."""
     found = asked(cluster, "GET", metrics_path(watch, vertex))
     return any(metric["id"].endswith("restoredRowsToLoad") for metric in found)

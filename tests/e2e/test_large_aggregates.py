@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.e2e.restores_run import held, kill, least_of, newest_checkpoint, was_loaded_beside
+from tests.e2e.restores_run import held, kill, least_of, newest_checkpoint, was_restored_in_background
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 
 ROWS = 8_000_000
@@ -24,7 +24,9 @@ def test_large_aggregates_are_exact_although_processes_die_while_they_are_loaded
             kill(cluster, watch, VERTEX, victim)
             if victim == "taskmanager":  # what comes next restores a checkpoint from before everything was loaded
                 last = newest_checkpoint(cluster, watch, last, STATE_BYTES)
-        wait_until(lambda: was_loaded_beside(cluster, watch, VERTEX), HANG_LIMIT_S, "state stayed in its files")
+        wait_until(
+            lambda: was_restored_in_background(cluster, watch, VERTEX), HANG_LIMIT_S, "state stayed in its files"
+        )
         wait_until(
             lambda: least_of(cluster, watch, VERTEX, "stateBytesOnDisk") > STATE_BYTES / 4,
             HANG_LIMIT_S,

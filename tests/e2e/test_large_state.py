@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.e2e.restores_run import held, kill, newest_checkpoint, was_loaded_beside
+from tests.e2e.restores_run import held, kill, newest_checkpoint, was_restored_in_background
 from tests.e2e.test_rocksdb import ROCKSDB
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 
@@ -22,4 +22,6 @@ def test_state_is_exact_although_processes_die_while_it_is_loaded(tmp_path: Path
             kill(cluster, watch, VERTEX, victim)
             if victim == "taskmanager":  # what comes next restores a checkpoint from before everything was loaded
                 newest = newest_checkpoint(cluster, watch, newest, STATE_BYTES)
-        wait_until(lambda: was_loaded_beside(cluster, watch, VERTEX), HANG_LIMIT_S, "state stayed in its files")
+        wait_until(
+            lambda: was_restored_in_background(cluster, watch, VERTEX), HANG_LIMIT_S, "state stayed in its files"
+        )

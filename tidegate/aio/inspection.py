@@ -55,7 +55,7 @@ def stdout_file() -> Path | None:
 def log_files() -> list[LogFile]:
     """Returns the files in the log directory, as Flink lists them."""
     found = []
-    for path in sorted(_beside_the_log()):
+    for path in sorted(_next_to_the_log()):
         status = path.stat()
         found.append(LogFile(path.name, status.st_size, int(status.st_mtime * 1000)))
     return found
@@ -63,7 +63,7 @@ def log_files() -> list[LogFile]:
 
 def read_log(name: str) -> bytes:
     """Reads a file of the log directory by its name; a path to another directory is refused. Raises ``StorageError``."""
-    for path in _beside_the_log():
+    for path in _next_to_the_log():
         if path.name == name:
             return _tail(path)
     raise StorageError(f"There is no log file {name!r} here.")
@@ -98,7 +98,7 @@ def thread_dump() -> list[ThreadInfo]:
     return sorted(threads, key=lambda thread: thread.name != threading.main_thread().name)
 
 
-def _beside_the_log() -> Iterator[Path]:
+def _next_to_the_log() -> Iterator[Path]:
     own = log_file()
     if own is None:
         return

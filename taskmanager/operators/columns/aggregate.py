@@ -38,7 +38,7 @@ from tidegate.records.batch import ArrowBatch, Batch
 from tidegate.taskmanager.keyed_state.columns.state import ColumnarKeyedState, Expiry, stored_schema
 from tidegate.taskmanager.keyed_state.ttl import Ttl
 from tidegate.taskmanager.operators.base import Ending, Operator, OperatorContext
-from tidegate.taskmanager.operators.columns.background_restore import LoadingBeside
+from tidegate.taskmanager.operators.columns.background_restore import BackgroundRestore
 from tidegate.taskmanager.state.base import FrozenState
 
 STEP_ROWS = 1 << 14
@@ -71,10 +71,10 @@ class ColumnarAggregate(Operator):
         context.metrics.watch("stateBytesOnDisk", lambda: self.state.rows.bytes_on_disk)
         if (restore := context.restore) and restore.operator:
             self.state.restore(restore.operator, restore.segments, restore.checkpoint_id)
-        self._beside: LoadingBeside | None = None
+        self._restore: BackgroundRestore | None = None
         if self.state.restoring is not None:
-            self._beside = LoadingBeside(self.state.restoring, owned.start, self._plan.keys, self._work, context)
-            self._beside.start()
+            self._restore = BackgroundRestore(self.state.restoring, owned.start, self._plan.keys, self._work, context)
+            self._restore.start()
 
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, ArrowBatch)
@@ -117,8 +117,8 @@ class ColumnarAggregate(Operator):
 
     def close(self) -> None:
         self.state.close()
-        if self._beside is not None:
-            self._beside.close()
+        if self._restore is not None:
+            self._restore.close()
 
     def freeze(self, checkpoint_id: int) -> FrozenState | None:
         self.context.metrics.gauge("stateKeys", self.state.keys)
@@ -130,11 +130,11 @@ class ColumnarAggregate(Operator):
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         self.state.increments.aborted(checkpoint_id)
 
-    def _loading(self) -> LoadingBeside | None:
+    def _loading(self) -> BackgroundRestore | None:
         """Returns the loading of restored state in the background; ``None`` when everything is loaded."""
-        if self._beside is not None and self._beside.is_done and not self._beside.has_waiting:
-            self._beside = None
-        return self._beside
+        if self._restore is not None and self._restore.is_done and not self._restore.has_waiting:
+            self._restore = None
+        return self._restore
 
     def _drain(self) -> None:
         """Processes all rows that wait for restored state, so that what comes next stays behind them."""

@@ -21,7 +21,7 @@ from tidegate.taskmanager.keyed_state.columns.restored_groups import UnloadedGro
 from tidegate.taskmanager.operators.base import OperatorContext
 
 
-class LoadingBeside:
+class BackgroundRestore:
     """Loads restored state while rows are processed. ``keys``: the key columns of the rows. ``work``: processes rows of loaded groups. Used from the subtask's
     thread.
     """

@@ -78,7 +78,7 @@ def decide_overrun(
             sizes[largest],
             bound_bytes,
             is_of_group=allocation in bounds,
-            beside_bytes=total - sizes[largest],
+            others_bytes=total - sizes[largest],
         )
         found.append((largest, ErrorInfo.of(NoResourceAvailable(text))))
     return found

@@ -111,7 +111,7 @@ def _number(path: Path) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def subtasks_beside(own: Collection[int], group: str) -> dict[int, int]:
+def other_subtasks(own: Collection[int], group: str) -> dict[int, int]:
     """Returns the resident bytes of the machine's other subtasks by process id: those of the control group, or all when ``group`` is empty."""
     found = {}
     for process in psutil.process_iter():
@@ -151,7 +151,7 @@ class MachineMemory:
         if short is None:
             return None
         is_set = short.source == MACHINE_SIZE.key
-        found = family if is_set else {pid: resident_bytes(pid) for pid in own} | subtasks_beside(own, short.group)
+        found = family if is_set else {pid: resident_bytes(pid) for pid in own} | other_subtasks(own, short.group)
         largest = decide_largest(short, found, own)
         if largest is None:
             return None

@@ -132,7 +132,7 @@ class ColumnarSession(Operator):
         self._watermark = timestamp_ms
         for rows in self._state.take(min(timestamp_ms, END_OF_TIME - 1) + 1, LEAST_ROWS):
             plan = self._plan_of(rows.schema)
-            others = rows_like(plan, rows, self._state.held_beside(rows))
+            others = rows_like(plan, rows, self._state.held_elsewhere(rows))
             if others:
                 is_open, ends = reached(plan, rows, others)
                 self._state.put_back(_lasting(rows, ends, is_open))
@@ -155,7 +155,7 @@ class ColumnarSession(Operator):
         """Drops late rows. A row that is late by itself is not if it belongs to a session that has not ended, as all held ones. ``data``: the input of
         ``rows``.
         """
-        is_open, ends = reached(plan, rows, rows_like(plan, rows, self._state.held_beside(rows)))
+        is_open, ends = reached(plan, rows, rows_like(plan, rows, self._state.held_elsewhere(rows)))
         is_open |= ends - 1 > self._watermark
         if not is_open.all():
             dropped = rows_of(data.filter(pa.array(~is_open)), self._aggregates)

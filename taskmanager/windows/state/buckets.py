@@ -255,7 +255,7 @@ class WindowBuckets:
         self._find_first()
         return _join(heads, inbox, firsts, self._merge, self._groups_of, least_rows)
 
-    def held_beside(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def held_elsewhere(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Yields everything in the inbox, and in the buckets from the first to the last that these rows belong to. Restored rows must be settled. Raises
         ``StorageError``.
         """

@@ -176,9 +176,9 @@ class ColumnarWindowState:
         for rows in partials:
             self._hold(rows)
 
-    def keep_change(self, run: LazyRun, rows_beside: int) -> None:
-        """Keeps, for the next delta, what was added to a window that is held elsewhere, with ``rows_beside`` rows in all."""
-        self._appended.add_window(run, self._buckets.rows + rows_beside)
+    def keep_change(self, run: LazyRun, rows_elsewhere: int) -> None:
+        """Keeps, for the next delta, what was added to a window that is held elsewhere, with ``rows_elsewhere`` rows in all."""
+        self._appended.add_window(run, self._buckets.rows + rows_elsewhere)
 
     def note_fired(self, last: int) -> None:
         """Notes that windows up to number ``last`` that are held elsewhere have fired."""
@@ -198,9 +198,9 @@ class ColumnarWindowState:
             self._appended.take(last)
         return self._buckets.take(last, least_rows)
 
-    def held_beside(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def held_elsewhere(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Yields everything in the buckets that these rows belong to, for immediate use. Raises ``StorageError``."""
-        return self._buckets.held_beside(rows)
+        return self._buckets.held_elsewhere(rows)
 
     def freeze(
         self, checkpoint_id: int, options: CheckpointOptions | None, beside: Sequence[LazyRun] = ()

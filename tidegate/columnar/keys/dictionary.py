@@ -4,7 +4,7 @@
     any other column                       code = place among the values seen  (one hash a row, one more a distinct value)
     several columns                        mixed radix of their codes; a radix is a power of two, with room to grow
 
-A book is for keys that repeat: where the radices' product would pass ``MAX_CODES`` there is none. NaN is one key,
+A dictionary is for keys that repeat: where the radices' product would pass ``MAX_CODES`` there is none. NaN is one key,
 0.0 and -0.0 are two; null is a key of its own.
 """
 
@@ -37,11 +37,11 @@ class KeyDictionary:
     @staticmethod
     def of(columns: Sequence[pa.Array]) -> KeyDictionary | None:
         """Creates a dictionary with space for keys like these; ``None`` when they are too many, or of types that cannot be looked up."""
-        return _book([_column_of(column) for column in columns])
+        return _dictionary([_column_of(column) for column in columns])
 
     def grown(self, columns: Sequence[pa.Array]) -> KeyDictionary | None:
         """Returns a dictionary with other codes that has space for ``columns`` too; ``None`` when that is too much."""
-        return _book([mine.grown(column) for mine, column in zip(self._columns, columns, strict=True)])
+        return _dictionary([mine.grown(column) for mine, column in zip(self._columns, columns, strict=True)])
 
     def encode(self, columns: Sequence[pa.Array]) -> Codes | None:
         """Returns the codes of the rows; ``None`` when there is no space for all of them."""
@@ -140,11 +140,11 @@ class _Values:
         return self._known.take(pa.array(wanted))
 
 
-def _book(columns: Sequence[_Column | None]) -> KeyDictionary | None:
-    book = None if not columns else KeyDictionary([column for column in columns if column is not None])
-    if book is None or any(column is None for column in columns) or book.cardinality > MAX_CODES:
+def _dictionary(columns: Sequence[_Column | None]) -> KeyDictionary | None:
+    dictionary = None if not columns else KeyDictionary([column for column in columns if column is not None])
+    if dictionary is None or any(column is None for column in columns) or dictionary.cardinality > MAX_CODES:
         return None
-    return book
+    return dictionary
 
 
 def _column_of(column: pa.Array) -> _Column | None:

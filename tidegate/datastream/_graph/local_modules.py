@@ -43,7 +43,7 @@ def python_file(file_path: str) -> Path:
 def shipped_files(python_files: Mapping[str, Path]) -> dict[str, bytes]:
     """Returns the contents of shipped files by name. Raises ``InvalidJob`` when a file cannot be read."""
     found: dict[str, bytes] = {}
-    beside = _imported_beside_the_job()
+    beside = _imported_next_to_the_job()
     try:
         if beside:
             found[JOB_MODULES] = zipped(beside)
@@ -62,9 +62,9 @@ def _importable(directory: Path) -> list[Path]:
     return [directory] if (directory / "__init__.py").exists() else [directory, *sorted(directory.iterdir())]
 
 
-def modules_beside_the_job() -> list[ModuleType]:
+def modules_next_to_the_job() -> list[ModuleType]:
     """Returns the loaded modules in the folder of the job's script."""
-    places = _imported_beside_the_job()
+    places = _imported_next_to_the_job()
     loaded = [module for name, module in list(sys.modules.items()) if name != "__main__"]
     return [module for module in loaded if _lies_in(module, places)]
 
@@ -77,7 +77,7 @@ def _lies_in(module: ModuleType, places: list[Path]) -> bool:
     return any(path == place or place in path.parents for place in places)
 
 
-def _imported_beside_the_job() -> list[Path]:
+def _imported_next_to_the_job() -> list[Path]:
     """Returns top-level modules and packages that were imported from the folder of the job's script."""
     script = getattr(sys.modules.get("__main__"), "__file__", None)
     if script is None:

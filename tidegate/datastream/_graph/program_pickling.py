@@ -15,7 +15,7 @@ from dataclasses import fields
 import cloudpickle
 
 from tidegate.connectors.base import Sink, Source
-from tidegate.datastream._graph.local_modules import modules_beside_the_job
+from tidegate.datastream._graph.local_modules import modules_next_to_the_job
 from tidegate.model.errors import NotSerializable
 from tidegate.model.ids import OperatorId
 from tidegate.model.program import VertexProgram
@@ -43,7 +43,7 @@ def pickle_for_spark(operators: Mapping[OperatorId, Source | Sink]) -> bytes:
     """Pickles the sources and sinks that a TaskManager's Spark driver runs. Modules beside the job are pickled by value: the driver serves many jobs,
     whose modules may have equal names."""
     try:
-        with _by_value(modules_beside_the_job()):
+        with _by_value(modules_next_to_the_job()):
             return dumps(dict(operators))
     except Exception as error:
         raise NotSerializable(

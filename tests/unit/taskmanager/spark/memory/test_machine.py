@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tidegate.taskmanager.machines.memory.shortage import MemoryPool
-from tidegate.taskmanager.spark.memory.machine import TITLE, MachineMemory, read_pools, subtasks_beside, total_bytes
+from tidegate.taskmanager.spark.memory.machine import TITLE, MachineMemory, other_subtasks, read_pools, total_bytes
 
 MIB = 1 << 20
 MACHINE = MemoryPool("the machine", "MemTotal of /proc/meminfo", 8192 * MIB, 4196 * MIB)
@@ -100,9 +100,9 @@ def subtask() -> Iterator[subprocess.Popen[str]]:
 @linux
 def test_the_subtasks_of_other_task_managers_are_seen_by_their_titles(subtask: subprocess.Popen[str]) -> None:
     assert total_bytes() > 0
-    assert subtasks_beside([], "")[subtask.pid] > 200 * MIB
-    assert subtask.pid not in subtasks_beside([subtask.pid], "")
-    assert subtask.pid not in subtasks_beside([], "/no/such/group")
+    assert other_subtasks([], "")[subtask.pid] > 200 * MIB
+    assert subtask.pid not in other_subtasks([subtask.pid], "")
+    assert subtask.pid not in other_subtasks([], "/no/such/group")
 
 
 @linux

@@ -1,4 +1,4 @@
-"""Codes of a key book stand for the same keys in every batch."""
+"""Codes of a key dictionary stand for the same keys in every batch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tidegate.columnar.keys import dictionary as key_book
+from tidegate.columnar.keys import dictionary as dictionary_module
 from tidegate.columnar.keys.dictionary import KeyDictionary
 
 BATCHES = {
@@ -36,38 +36,38 @@ def rows(columns: list[pa.Array]) -> list[str]:
 @pytest.mark.parametrize("name", BATCHES)
 def test_codes_decode_to_their_keys_and_stay(name: str) -> None:
     first, second = BATCHES[name]
-    book = KeyDictionary.of(first)
-    assert book is not None
-    codes = book.encode(first)
+    dictionary = KeyDictionary.of(first)
+    assert dictionary is not None
+    codes = dictionary.encode(first)
     assert codes is not None
-    assert rows(first) == rows(book.decode(codes))
-    kept, more = book, book.encode(second)
+    assert rows(first) == rows(dictionary.decode(codes))
+    kept, more = dictionary, dictionary.encode(second)
     if more is None:
-        grown = book.grown(second)
+        grown = dictionary.grown(second)
         assert grown is not None
-        book, more = grown, grown.encode(second)
+        dictionary, more = grown, grown.encode(second)
         assert more is not None
         assert name == "range, then not" or grown.encode(first) is not None, "it has room for what came before"
-    assert rows(book.decode(more)) == rows(second)
+    assert rows(dictionary.decode(more)) == rows(second)
     assert rows(kept.decode(codes)) == rows(first)
-    assert int(max(codes.max(), more.max())) < max(kept.cardinality, book.cardinality)
+    assert int(max(codes.max(), more.max())) < max(kept.cardinality, dictionary.cardinality)
 
 
 def test_equal_keys_have_one_code() -> None:
-    book = KeyDictionary.of([pa.array([0.0, -0.0, math.nan])])
-    assert book is not None
-    codes = book.encode([pa.array([0.0, -0.0, math.nan, float("-nan")])])
+    dictionary = KeyDictionary.of([pa.array([0.0, -0.0, math.nan])])
+    assert dictionary is not None
+    codes = dictionary.encode([pa.array([0.0, -0.0, math.nan, float("-nan")])])
     assert codes is not None
     assert codes[0] != codes[1]
     assert codes[2] == codes[3]
 
 
-def test_too_many_keys_and_types_without_order_have_no_book(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_book, "MAX_CODES", 64)
+def test_too_many_keys_and_types_without_order_have_no_dictionary(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dictionary_module, "MAX_CODES", 64)
     assert KeyDictionary.of([pa.array([f"{i}" for i in range(100)])]) is None
     assert KeyDictionary.of([pa.array(np.arange(10)), pa.array(np.arange(10))]) is None
     assert KeyDictionary.of([pa.array([{"a": 1}])]) is None
     assert KeyDictionary.of([]) is None
-    book = KeyDictionary.of([pa.array(["a"])])
-    assert book is not None
-    assert book.grown([pa.array([f"{i}" for i in range(100)])]) is None
+    dictionary = KeyDictionary.of([pa.array(["a"])])
+    assert dictionary is not None
+    assert dictionary.grown([pa.array([f"{i}" for i in range(100)])]) is None
