@@ -1,6 +1,6 @@
 """Orders writes to the job store under a leader's fencing token: per job in the order of the requests, each granted only once it is durable.
 
-    WriteAsked ─▶ Write ──┬─ WriteDone ──────▶ Grant: what depends on it may happen, such as a confirm, a deployment, a removal of files
+    WriteRequested ─▶ Write ──┬─ WriteDone ──────▶ Grant: what depends on it may happen, such as a confirm, a deployment, a removal of files
                           ├─ WriteUnanswered ─▶ Write again, when WriteDue: a write is made so that a second one does no harm
                           └─ WriteRefused ────▶ Deposed: everything is abandoned, now and later
 
@@ -20,7 +20,7 @@ RETRY_MS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class WriteAsked:
+class WriteRequested:
     """A write is requested. ``lane``: writes of one lane keep their order. ``number``: unique."""
 
     lane: str
@@ -71,7 +71,7 @@ class TermOver:
 
 
 WritesEvent = (
-    WriteAsked | WriteDone | WriteUnanswered | WriteRefused | WriteDue | WritesPaused | WritesResumed | TermOver
+    WriteRequested | WriteDone | WriteUnanswered | WriteRefused | WriteDue | WritesPaused | WritesResumed | TermOver
 )
 
 
@@ -127,7 +127,7 @@ class FencedWrites:
     def on(self, event: WritesEvent, now_ms: int) -> Sequence[WritesCommand]:
         del now_ms
         match event:
-            case WriteAsked():
+            case WriteRequested():
                 return self._on_asked(event)
             case WriteDone():
                 return self._on_done(event.number)
@@ -148,7 +148,7 @@ class FencedWrites:
             case _:
                 assert_never(event)
 
-    def _on_asked(self, event: WriteAsked) -> Sequence[WritesCommand]:
+    def _on_asked(self, event: WriteRequested) -> Sequence[WritesCommand]:
         if self.is_over:
             return (Abandon(event.number),)
         lane = self._lanes.setdefault(event.lane, deque())

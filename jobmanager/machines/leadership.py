@@ -24,12 +24,12 @@ from tidegate.model.leadership import (
     ElectionEvent,
     LockAcquired,
     Lost,
-    ResignationAsked,
+    ResignationRequested,
     StoreRefused,
     Suspended,
 )
 
-LeadershipEvent = ElectionEvent | StoreRefused | ResignationAsked
+LeadershipEvent = ElectionEvent | StoreRefused | ResignationRequested
 
 
 class LeadershipState(Enum):
@@ -116,7 +116,7 @@ class Leadership:
                 if event.term != self.term or not self.leads:
                     return ()
                 return [*self._over(event.reason, LeadershipState.STANDBY), GiveUpLock(), *self._get_in_line()]
-            case ResignationAsked():
+            case ResignationRequested():
                 return [*self._over("the process ends", LeadershipState.ENDED), GiveUpLock()]
             case _:
                 assert_never(event)

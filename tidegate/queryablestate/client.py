@@ -43,7 +43,7 @@ from tidegate.pb import common_pb2, taskmanager_pb2
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.pb.taskmanager_pb2_grpc import TaskManagerKvStateStub
 from tidegate.queryablestate.consistent import CheckpointedValues
-from tidegate.queryablestate.keys import AskedKeys, key_of_text
+from tidegate.queryablestate.keys import RequestedKeys, key_of_text
 from tidegate.queryablestate.location import JobManagerLocations, Locations, error_of_call
 from tidegate.records.pickling import foreign_pickles
 from tidegate.records.record_codec import decode_column
@@ -251,11 +251,11 @@ class QueryableStateClient:
             try:
                 known = self._find(job_id, name, afresh=consistent)
                 keys = keys_for(known.key_type)
-                asked = AskedKeys.of(keys, known.key_type, known.location.info.max_parallelism, name)
+                requested = RequestedKeys.of(keys, known.key_type, known.location.info.max_parallelism, name)
                 if consistent:
-                    return self._from_checkpoint(known, asked)
+                    return self._from_checkpoint(known, requested)
                 return KvStateValues(
-                    len(keys), self._live(known, asked, until_s), known.value_type, None, self._trusts_pickles
+                    len(keys), self._live(known, requested, until_s), known.value_type, None, self._trusts_pickles
                 )
             except _Again as error:
                 if not isinstance(error, _NoSuchName):
@@ -296,30 +296,30 @@ class QueryableStateClient:
             hint = f"; `tidegate state show {path}` reads its last checkpoint" if path else ""
             raise Misuse(f"job {job_id} is {state.value} and serves no state{hint}")
 
-    def _live(self, known: _Known, asked: AskedKeys, until_s: float) -> pa.Table:
+    def _live(self, known: _Known, requested: RequestedKeys, until_s: float) -> pa.Table:
         places, name = known.location.by_group(), known.location.info.name
         of_attempt: dict[AttemptId, tuple[KvStatePlace, list[int]]] = {}
-        for row, group in enumerate(asked.groups):
+        for row, group in enumerate(requested.groups):
             place = places.get(group)
             if place is None:
                 raise StateNotServed(f"no subtask serves key group {group} of state '{name}' just now")
             of_attempt.setdefault(place.attempt, (place, []))[1].append(row)
         found = [
-            self._ask_server(place, name, asked, rows[start : start + REQUEST_KEYS], until_s)
+            self._ask_server(place, name, requested, rows[start : start + REQUEST_KEYS], until_s)
             for place, rows in of_attempt.values()
             for start in range(0, len(rows), REQUEST_KEYS)
         ]
         return pa.concat_tables(found)
 
     def _ask_server(
-        self, place: KvStatePlace, name: str, asked: AskedKeys, rows: Sequence[int], until_s: float
+        self, place: KvStatePlace, name: str, requested: RequestedKeys, rows: Sequence[int], until_s: float
     ) -> pa.Table:
         left_s = max(LEAST_S, until_s - time.monotonic())
         request = taskmanager_pb2.GetKvStateRequest(
             attempt=str(place.attempt),
             name=name,
             count=len(rows),
-            keys=write_keys(asked.column.take(pa.array(rows, pa.int32())), asked.field),
+            keys=write_keys(requested.column.take(pa.array(rows, pa.int32())), requested.field),
             wait_ms=int(left_s * 1000),
         )
         try:
@@ -332,7 +332,7 @@ class QueryableStateClient:
         at = pa.array([rows[row] for row in batch.column(0).to_pylist()], pa.int32())
         return pa.Table.from_arrays([at, batch.column(1)], schema=batch.schema)
 
-    def _from_checkpoint(self, known: _Known, asked: AskedKeys) -> KvStateValues:
+    def _from_checkpoint(self, known: _Known, requested: RequestedKeys) -> KvStateValues:
         if not known.checkpoint_id:
             raise StateNotServed("the job has no completed checkpoint yet")
         if not known.checkpoint_path:
@@ -340,8 +340,8 @@ class QueryableStateClient:
                 "the job's checkpoints are in the JobManager's memory, which clients cannot read: set execution.checkpointing.dir"
             )
         with self._lock, foreign_pickles(HOW_TO_TRUST, trusted=self._trusts_pickles):
-            table = self._checkpointed.look_up(known.checkpoint_path, known.location.info, asked, known.key_type)
-        return KvStateValues(len(asked.keys), table, known.value_type, known.checkpoint_id, self._trusts_pickles)
+            table = self._checkpointed.look_up(known.checkpoint_path, known.location.info, requested, known.key_type)
+        return KvStateValues(len(requested.keys), table, known.value_type, known.checkpoint_id, self._trusts_pickles)
 
     def _last_error(self, job_id: str, error: TidegateError, timeout_s: float) -> TidegateError:
         if isinstance(error, Unreachable):

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.model.errors import Misuse, StateNotServed
 from tidegate.model.kv_state import KvStateInfo
-from tidegate.queryablestate.keys import AskedKeys
+from tidegate.queryablestate.keys import RequestedKeys
 from tidegate.records.record_codec import decode_column
 from tidegate.state_reader import Checkpoint, open_checkpoint
 from tidegate.store.levels import stacks
@@ -28,20 +28,20 @@ class CheckpointedValues:
     def __init__(self) -> None:
         self._open: tuple[str, Checkpoint] | None = None
 
-    def look_up(self, path: str, info: KvStateInfo, asked: AskedKeys, key_type: TypeInformation) -> pa.Table:
+    def look_up(self, path: str, info: KvStateInfo, requested: RequestedKeys, key_type: TypeInformation) -> pa.Table:
         """Returns the columns ``row``, of each key with a value, and ``value``. Raises ``StorageError``, ``CorruptData``."""
         checkpoint = self._checkpoint(path)
         try:
             state = checkpoint.operator(info.operator_id).state(info.state_name)
         except Misuse:  # an operator whose keys have no state yet is not in a checkpoint
-            return _nothing(asked)
-        wanted = set(asked.groups)
-        places = {key: row for row, key in enumerate(asked.keys)}
+            return _nothing(requested)
+        wanted = set(requested.groups)
+        places = {key: row for row, key in enumerate(requested.keys)}
         mine = [s for s in state.segments if any(s.key_groups.start <= group <= s.key_groups.end for group in wanted)]
         tables = (table for stack in stacks(mine) for table in checkpoint.merged(stack))
         parts = (_rows_of(table, wanted, places, key_type, info) for table in tables)
         found = [table for table in parts if table.num_rows]
-        return pa.concat_tables(found, promote_options="default") if found else _nothing(asked)
+        return pa.concat_tables(found, promote_options="default") if found else _nothing(requested)
 
     def _checkpoint(self, path: str) -> Checkpoint:
         if self._open is None or self._open[0] != path:
@@ -71,5 +71,5 @@ def _schema(value: pa.Field) -> pa.Schema:
     return pa.schema([pa.field("row", pa.int32()), value])
 
 
-def _nothing(asked: AskedKeys) -> pa.Table:
+def _nothing(requested: RequestedKeys) -> pa.Table:
     return _schema(pa.field(VALUE, pa.null())).empty_table()

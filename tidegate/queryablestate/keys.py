@@ -15,11 +15,11 @@ from tidegate.model.values import Json, Key
 from tidegate.records.keys import hash_keys
 from tidegate.records.record_codec import decode_column, encode_column
 
-__all__ = ["AskedKeys", "key_of_text"]
+__all__ = ["RequestedKeys", "key_of_text"]
 
 
 @dataclass(frozen=True, slots=True)
-class AskedKeys:
+class RequestedKeys:
     """The keys that a client asks queryable state for. ``column``: a row for each key; ``keys``: the keys as values; ``groups``: their key groups."""
 
     field: pa.Field
@@ -28,7 +28,7 @@ class AskedKeys:
     groups: tuple[int, ...]
 
     @staticmethod
-    def of(keys: Sequence[Key], key_type: TypeInformation, max_parallelism: int, name: str) -> AskedKeys:
+    def of(keys: Sequence[Key], key_type: TypeInformation, max_parallelism: int, name: str) -> RequestedKeys:
         """Converts keys to the type of the stream's keys. Raises ``SchemaMismatch`` for a key that does not fit."""
         try:
             column = encode_column(key_type, list(keys), f"key of state '{name}'")
@@ -39,7 +39,7 @@ class AskedKeys:
             groups = key_groups(hash_keys(found), max_parallelism)
         except TypeError as error:
             raise SchemaMismatch(f"state '{name}' has no such key: {error}") from None
-        return AskedKeys(key_type.arrow_field("key"), column, tuple(found), tuple(groups.tolist()))
+        return RequestedKeys(key_type.arrow_field("key"), column, tuple(found), tuple(groups.tolist()))
 
 
 def key_of_text(text: str, key_type: TypeInformation, name: str) -> Key:

@@ -89,22 +89,22 @@ class OperatorCoordinators:
     def on_event(self, received: OperatorEventReceived) -> None:
         """Handles an event that an operator of a subtask sent to its coordinator."""
         execution = self._graph.current(received.attempt)
-        told, event = received.event, received.event.event
+        sent, event = received.event, received.event.event
         if execution is None or not self._is_reachable(execution):
             return
-        if told.number <= self._received.get(execution.attempt, 0):
+        if sent.number <= self._received.get(execution.attempt, 0):
             return
-        self._received[execution.attempt] = told.number
+        self._received[execution.attempt] = sent.number
         match event:
             case RequestSplit() | RequestDiscovery() | SplitsDiscovered():
-                source = self._sources.get(told.operator_id)
+                source = self._sources.get(sent.operator_id)
                 if source is not None:
-                    self._answer(execution, told, event, source)
+                    self._answer(execution, sent, event, source)
             case ReaderEvent():
                 self._pass_on(replace(event, subtask=execution.attempt.subtask))
             case ReportBacklog(is_processing):
                 self._note_backlog(
-                    self._backlog - {told.operator_id} | ({told.operator_id} if is_processing else set())
+                    self._backlog - {sent.operator_id} | ({sent.operator_id} if is_processing else set())
                 )
             case AddSplits() | NoMoreSplits() | StartDiscovery() | DiscoveryNoted():
                 self._buffer.log("WARN", f"ignored {type(event).__name__} of a reader", attempt=received.attempt)
@@ -114,7 +114,7 @@ class OperatorCoordinators:
     def _answer(
         self,
         execution: Execution,
-        told: OperatorEvent,
+        sent: OperatorEvent,
         event: RequestSplit | RequestDiscovery | SplitsDiscovered,
         source: SourceCoordinator,
     ) -> None:
@@ -126,10 +126,10 @@ class OperatorCoordinators:
                 answer = source.on_discovery_requested()
             case SplitsDiscovered():
                 source.on_discovered(event)
-                answer = DiscoveryNoted(told.number)
+                answer = DiscoveryNoted(sent.number)
         if answer is not None:
-            self._send(execution, told.operator_id, answer)
-        self._give_out(told.operator_id)
+            self._send(execution, sent.operator_id, answer)
+        self._give_out(sent.operator_id)
 
     def _give_out(self, operator_id: OperatorId) -> None:
         """Sends splits to readers that have waited for some, or that new splits are assigned to."""
@@ -203,8 +203,8 @@ class OperatorCoordinators:
         assert task_manager_id is not None, attempt
         number = self._sent[attempt] = self._sent.get(attempt, 0) + 1
         call = OpenCall(CallKind.OPERATOR_EVENT, task_manager_id, job_id=attempt.job_id, attempt=attempt)
-        told = OperatorEvent(operator_id, number, event)
-        self._buffer.emit(SendOperatorEvent(self._buffer.open_call(call), task_manager_id, attempt, told))
+        sent = OperatorEvent(operator_id, number, event)
+        self._buffer.emit(SendOperatorEvent(self._buffer.open_call(call), task_manager_id, attempt, sent))
 
 
 def initial_splits(operator: OperatorInfo, restored: CheckpointManifest | None) -> tuple[SourceSplit, ...]:

@@ -18,7 +18,7 @@ from tidegate.aio.process import Shutdown
 from tidegate.aio.wakeful_loop import WakefulLoop
 from tidegate.coordination.port import Deposed, Election, Unavailable
 from tidegate.jobmanager.machines import leadership as lead
-from tidegate.model.leadership import Contact, ElectionEvent, ResignationAsked, StoreRefused
+from tidegate.model.leadership import Contact, ElectionEvent, ResignationRequested, StoreRefused
 
 LOOK_S = 0.1
 """How often a standby checks whether the process is to end, in seconds."""
@@ -145,7 +145,7 @@ class ElectionService:
 
     async def resign(self) -> None:
         """Gives up leadership for good in this process. Idempotent."""
-        self._on(ResignationAsked())
+        self._on(ResignationRequested())
         await self._loop.run_in_executor(self._driver, self.election.close)
         self._driver.shutdown(wait=False)
         self._checks.shutdown(wait=False)

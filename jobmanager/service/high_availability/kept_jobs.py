@@ -165,7 +165,7 @@ class KeptJobs:
         self._last += 1
         number, answer = self._last, asyncio.get_running_loop().create_future()
         self._calls[number], self._answers[number] = call, answer
-        self._on(writes.WriteAsked(lane, number))
+        self._on(writes.WriteRequested(lane, number))
         await answer
 
     def _on(self, event: writes.WritesEvent) -> None:

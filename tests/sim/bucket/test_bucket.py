@@ -82,7 +82,7 @@ def _reads_before_it_leads(self: lease.Lease, event: lease.LeaseEvent, now_ms: i
 def _keeps_what_waits(self: lease.Lease, event: lease.LeaseEvent, now_ms: int) -> Sequence[lease.LeaseCommand]:
     """What was asked for in a term is not answered when that ends, and asked for in the next one."""
     waits = _waits.setdefault(self, {})
-    if isinstance(event, lease.ChangeAsked):
+    if isinstance(event, lease.ChangeRequested):
         waits[event.number] = event.change
     kept: list[lease.LeaseCommand] = []
     for command in _on(self, event, now_ms):
@@ -92,7 +92,7 @@ def _keeps_what_waits(self: lease.Lease, event: lease.LeaseEvent, now_ms: int) -
             kept.append(command)
         if isinstance(command, lease.Tell) and isinstance(command.event, LockAcquired):
             for number, change in waits.items():
-                kept += _on(self, lease.ChangeAsked(number, self.term, change), now_ms)
+                kept += _on(self, lease.ChangeRequested(number, self.term, change), now_ms)
     return kept
 
 

@@ -17,7 +17,7 @@ from tests.sim.leadership.laws import require
 from tidegate.coordination.object_store import lease
 from tidegate.coordination.object_store.ledger import Create, Ledger, Put
 from tidegate.jobmanager.machines import leadership as lead
-from tidegate.model.leadership import ResignationAsked
+from tidegate.model.leadership import ResignationRequested
 
 LEASE_MS, RENEW_MS, TIMEOUT_MS = 5_000, 1_000, 2_500
 FAULTS_UNTIL_MS, LIMIT_MS = 60_000, 160_000
@@ -116,9 +116,9 @@ class Process:
         for command in self.leadership.on(event, 0):
             match command:
                 case lead.WaitForTurn():
-                    self.world.at(1, partial(self.on, lease.TurnAsked(command.session)))
+                    self.world.at(1, partial(self.on, lease.LeadershipRequested(command.session)))
                 case lead.GiveUpLock():
-                    self.world.at(1, partial(self.on, lease.GiveUpAsked()))
+                    self.world.at(1, partial(self.on, lease.ReleaseRequested()))
                 case lead.StartLeading():
                     self.led = command.term
                     self.world.begins(self, command.term)
@@ -134,10 +134,10 @@ class Process:
         for change in (Create(f"number/{value}", f"{self.name} {term}".encode()), Put(COUNT, str(value).encode())):
             number = next(self._numbers)
             self._asked[number] = (term, value, isinstance(change, Put))
-            self.on(lease.ChangeAsked(number, term, change))
+            self.on(lease.ChangeRequested(number, term, change))
 
     def resign(self) -> None:
-        self._lead(ResignationAsked())
+        self._lead(ResignationRequested())
         self.world.at(TIMEOUT_MS, self.kill)
 
     def kill(self) -> None:

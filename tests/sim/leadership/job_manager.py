@@ -106,7 +106,7 @@ class SimTerm:
     def write(self, call: Callable[[], object], then: Callable[[object], None]) -> None:
         number = len(self.calls) + 1
         self.calls[number], self.granted[number] = call, then
-        self.on(writes.WriteAsked(JOB, number))
+        self.on(writes.WriteRequested(JOB, number))
 
     def on(self, event: writes.WritesEvent) -> None:
         for command in self.writes.on(event, self.world.now_ms):

@@ -37,8 +37,8 @@ def _confirms_first(self: SimTerm, number: int) -> None:
 def _each_on_its_own(
     self: writes.FencedWrites, event: writes.WritesEvent, now_ms: int
 ) -> Sequence[writes.WritesCommand]:
-    if isinstance(event, writes.WriteAsked):
-        event = writes.WriteAsked(str(event.number), event.number)
+    if isinstance(event, writes.WriteRequested):
+        event = writes.WriteRequested(str(event.number), event.number)
     return _on(self, event, now_ms)
 
 

@@ -93,12 +93,12 @@ class BucketElection:
         self._thread.start()
 
     def wait_for_turn(self, session: int) -> None:
-        self._events.put(lease.TurnAsked(session))
+        self._events.put(lease.LeadershipRequested(session))
 
     def give_up(self) -> None:
         if self._thread is None or not self._thread.is_alive():
             return
-        self._events.put(lease.GiveUpAsked())
+        self._events.put(lease.ReleaseRequested())
         with contextlib.suppress(queue.Empty):
             self._gave_up.get(timeout=_ANSWER_S)
 
@@ -129,7 +129,7 @@ class BucketElection:
             self._last_number += 1
             number = self._last_number
             self._waiting[number] = waiting
-        self._events.put(lease.ChangeAsked(number, term, change))
+        self._events.put(lease.ChangeRequested(number, term, change))
         try:
             return waiting.result(_ANSWER_S)
         except TimeoutError:

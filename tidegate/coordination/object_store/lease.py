@@ -1,10 +1,10 @@
 """The state machine of one JobManager that elects a leader by compare-and-swap of one object, and changes that object.
 
-                TurnAsked             Looked: no leader, or its lease is over           Swapped
+                LeadershipRequested             Looked: no leader, or its lease is over           Swapped
     WATCHING ───────────────▶ IN_LINE ─────────────────────────────────────▶ CLAIMING ─────────▶ LEADING
         ▲                        ▲                                              │                   │
         │                        └──────── SwapRefused, NotAnswered ────────────┘                   │
-        └─────────────────── Looked: another term; GiveUpAsked: released ───────────────────────────┘
+        └─────────────────── Looked: another term; ReleaseRequested: released ───────────────────────────┘
 
 Laws: a change counts when its swap was answered, or when a look shows the ledger of this term with it; a swap without an answer is followed by a look
 before anything else; terms only grow, since each is one more than that of the ledger which its claim replaces; what is asked for in a term is never done in
@@ -76,17 +76,17 @@ class NotAnswered:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnAsked:
+class LeadershipRequested:
     session: int
 
 
 @dataclass(frozen=True, slots=True)
-class GiveUpAsked:
+class ReleaseRequested:
     """Event: give up waiting for the lead, or the lead."""
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeAsked:
+class ChangeRequested:
     """Event: a change was requested. Each number is used once."""
 
     number: int
@@ -94,7 +94,9 @@ class ChangeAsked:
     change: Change
 
 
-LeaseEvent = Woken | Looked | Swapped | SwapRefused | NotAnswered | TurnAsked | GiveUpAsked | ChangeAsked
+LeaseEvent = (
+    Woken | Looked | Swapped | SwapRefused | NotAnswered | LeadershipRequested | ReleaseRequested | ChangeRequested
+)
 
 
 # ---- commands --------------------------------------------------------------------------------------------------------
@@ -200,8 +202,8 @@ class Lease:
         self._highest = 0
         self._base: Seen | None = None
         """The ledger as it was last read or written."""
-        self._asked: Look | Swap | None = None
-        self._asked_ms = self._answered_ms = 0
+        self._in_flight: Look | Swap | None = None
+        self._requested_ms = self._answered_ms = 0
         self._must_look = False
         self._is_suspended = False
         self._is_leaving = False
@@ -221,7 +223,7 @@ class Lease:
     def on(self, event: LeaseEvent, now_ms: int) -> Sequence[LeaseCommand]:
         match event:
             case Woken():
-                return () if self._asked is not None else self._next(now_ms)
+                return () if self._in_flight is not None else self._next(now_ms)
             case Looked():
                 return self._on_looked(event.seen, now_ms)
             case Swapped():
@@ -230,18 +232,18 @@ class Lease:
                 return self._on_refused(now_ms)
             case NotAnswered():
                 return self._on_not_answered(event.reason, now_ms)
-            case TurnAsked():
+            case LeadershipRequested():
                 if event.session != self.session or self.state is not S.WATCHING:
                     return ()
                 self.state = S.IN_LINE
-                return () if self._asked is not None else self._look(now_ms)
-            case GiveUpAsked():
+                return () if self._in_flight is not None else self._look(now_ms)
+            case ReleaseRequested():
                 return self._on_give_up(now_ms)
-            case ChangeAsked():
+            case ChangeRequested():
                 if not self.leads or event.term != self.term or self._is_leaving:
                     return (ChangeRefused(event.number, f"term {event.term} of the election has ended"),)
                 self._pending[event.number] = event.change
-                return () if self._asked is not None or self._must_look else self._write(now_ms)
+                return () if self._in_flight is not None or self._must_look else self._write(now_ms)
             case _:
                 assert_never(event)
 
@@ -251,7 +253,7 @@ class Lease:
         """Returns the next commands when no request is in progress."""
         if not self.leads or self._must_look:
             return self._look(now_ms)
-        due_ms = self._asked_ms + self._renew_ms - now_ms
+        due_ms = self._requested_ms + self._renew_ms - now_ms
         if self._is_leaving or self._pending or due_ms <= 0:
             return self._write(now_ms)
         return (WakeMe(due_ms),)
@@ -271,41 +273,41 @@ class Lease:
         return self._ask(Swap(renewed(self._base.ledger, entries), self._base.version), now_ms)
 
     def _ask(self, request: Look | Swap, now_ms: int) -> Sequence[LeaseCommand]:
-        self._asked, self._asked_ms = request, now_ms
+        self._in_flight, self._requested_ms = request, now_ms
         return (request,)
 
     # ---- answers -----------------------------------------------------------------------------------------------------
 
     def _take(self, kind: type[R]) -> R:
         """Returns the request that this event answers."""
-        request, self._asked = self._asked, None
+        request, self._in_flight = self._in_flight, None
         if not isinstance(request, kind):
             raise AssertionError(f"an answer to a {kind.__name__} came that was not requested")
         return request
 
     def _on_looked(self, seen: Seen | None, now_ms: int) -> Sequence[LeaseCommand]:
         self._take(Look)
-        told = self._connected(now_ms)
+        commands = self._connected(now_ms)
         found = None if seen is None else seen.ledger
         self._highest = max(self._highest, 0 if found is None else found.term)
         self._base = seen
         if self.leads:
             self._must_look = False
             if found is not None and (found.term, found.holder) == (self.term, self._holder):
-                return [*told, *self._write(now_ms)]
-            return [*told, *self._lost(_told_of(found), now_ms)]
+                return [*commands, *self._write(now_ms)]
+            return [*commands, *self._lost(_reason_of(found), now_ms)]
         left_ms = self._watch.left_ms(found, now_ms)
         is_own = found is not None and found.holder == self._holder  # a claim without an answer, or what a release left
         if self.state is S.IN_LINE and (left_ms <= 0 or is_own):
             self.state = S.CLAIMING
             ledger = claimed(found, self._holder, self._highest + 1, self._lease_ms)
-            return [*told, *self._ask(Swap(ledger, None if seen is None else seen.version), now_ms)]
-        return [*told, WakeMe(min(self._renew_ms, max(1, left_ms)) if self.state is S.IN_LINE else self._renew_ms)]
+            return [*commands, *self._ask(Swap(ledger, None if seen is None else seen.version), now_ms)]
+        return [*commands, WakeMe(min(self._renew_ms, max(1, left_ms)) if self.state is S.IN_LINE else self._renew_ms)]
 
     def _on_swapped(self, version: Version, now_ms: int) -> Sequence[LeaseCommand]:
         request = self._take(Swap)
         self._base = Seen(request.ledger, version)
-        self._answered_ms = self._asked_ms
+        self._answered_ms = self._requested_ms
         if self.state is S.CLAIMING:
             self.state, self.term, self._highest = S.LEADING, request.ledger.term, request.ledger.term
             begun = [] if self._is_leaving else [Tell(LockAcquired(self.session, self.term))]
@@ -327,22 +329,22 @@ class Lease:
         return self._look(now_ms)
 
     def _on_not_answered(self, reason: str, now_ms: int) -> Sequence[LeaseCommand]:
-        if self._asked is None:
+        if self._in_flight is None:
             raise AssertionError("the failure of a request was reported that was never made")
-        self._asked, self._sent = None, {}
-        told: list[LeaseCommand] = []
+        self._in_flight, self._sent = None, {}
+        commands: list[LeaseCommand] = []
         if self.session and not self._is_suspended and now_ms - self._answered_ms >= self._lease_ms // 2:
             self._is_suspended = True
-            told.append(Tell(Suspended(reason)))
+            commands.append(Tell(Suspended(reason)))
         if self._is_leaving:
-            return [*told, *self._left()]  # its lease will be over
+            return [*commands, *self._left()]  # its lease will be over
         self._must_look = self.leads
         if self.state is S.CLAIMING:
             self.state = S.IN_LINE
-        return [*told, WakeMe(max(1, self._renew_ms // 4))]
+        return [*commands, WakeMe(max(1, self._renew_ms // 4))]
 
     def _connected(self, now_ms: int) -> Sequence[LeaseCommand]:
-        self._answered_ms = max(self._answered_ms, self._asked_ms)
+        self._answered_ms = max(self._answered_ms, self._requested_ms)
         if self.session and not self._is_suspended:
             return ()
         if not self.session:
@@ -359,7 +361,7 @@ class Lease:
             return (GaveUp(),)
         self._is_leaving = True
         refused = self._refuse(_RESIGNED)
-        return [*refused, *(() if self._asked is not None else self._next(now_ms))]
+        return [*refused, *(() if self._in_flight is not None else self._next(now_ms))]
 
     def _left(self) -> Sequence[LeaseCommand]:
         self.state, self.term, self._is_leaving, self._must_look = S.WATCHING, 0, False, False
@@ -387,10 +389,10 @@ class Lease:
         assert not self._is_leaving or self.state in (S.CLAIMING, S.LEADING), (
             f"leaves what it does not have: {self.state}"
         )
-        assert self.state is not S.CLAIMING or isinstance(self._asked, Swap), "claims without a request"
+        assert self.state is not S.CLAIMING or isinstance(self._in_flight, Swap), "claims without a request"
 
 
-def _told_of(found: Ledger | None) -> str:
+def _reason_of(found: Ledger | None) -> str:
     if found is None:
         return "the ledger of the cluster was removed from the bucket"
     return f"another JobManager leads, in term {found.term}"

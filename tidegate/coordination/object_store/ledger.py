@@ -72,15 +72,15 @@ def released(ledger: Ledger) -> Ledger:
     return replace(renewed(ledger, entries), holder="")
 
 
-def change(entries: dict[str, bytes], asked: Change) -> bool:
+def change(entries: dict[str, bytes], request: Change) -> bool:
     """Applies a change to the entries in place. Returns whether they are as it asked for. Repeating it is harmless."""
-    match asked:
+    match request:
         case Create():
-            return entries.setdefault(asked.name, asked.value) == asked.value
+            return entries.setdefault(request.name, request.value) == request.value
         case Put():
-            entries[asked.name] = asked.value
+            entries[request.name] = request.value
         case Delete():
-            for name in [name for name in entries if name == asked.name or name.startswith(f"{asked.name}/")]:
+            for name in [name for name in entries if name == request.name or name.startswith(f"{request.name}/")]:
                 del entries[name]
     return True
 

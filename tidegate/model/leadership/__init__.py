@@ -63,7 +63,7 @@ class StoreRefused:
 
 
 @dataclass(frozen=True, slots=True)
-class ResignationAsked:
+class ResignationRequested:
     """The process is asked to end."""
 
 

@@ -10,10 +10,10 @@ from tests.pairs import answer, assert_every_pair, cells
 from tidegate.jobmanager.machines.fenced_writes import (
     FencedWrites,
     TermOver,
-    WriteAsked,
     WriteDone,
     WriteDue,
     WriteRefused,
+    WriteRequested,
     WritesEvent,
     WritesPaused,
     WritesResumed,
@@ -21,7 +21,7 @@ from tidegate.jobmanager.machines.fenced_writes import (
 )
 
 EVENTS: dict[str, WritesEvent] = {
-    "another one of its lane": WriteAsked("a", 9),
+    "another one of its lane": WriteRequested("a", 9),
     "it is done": WriteDone(1),
     "it is not answered": WriteUnanswered(1),
     "it is refused": WriteRefused(1),
@@ -40,12 +40,12 @@ def writes(*events: WritesEvent) -> FencedWrites:
     return found
 
 
-ASKED = WriteAsked("a", 1)
+ASKED = WriteRequested("a", 1)
 STATES: dict[str, Callable[[], FencedWrites]] = {
     "UNKNOWN": writes,
     "UNDER WAY": lambda: writes(ASKED),
     "TO BE REPEATED": lambda: writes(ASKED, WriteUnanswered(1)),
-    "BEHIND ANOTHER": lambda: writes(WriteAsked("a", 0), ASKED),
+    "BEHIND ANOTHER": lambda: writes(WriteRequested("a", 0), ASKED),
     "PAUSED": lambda: writes(ASKED, WritesPaused()),
     "DONE IN A PAUSE": lambda: writes(ASKED, WritesPaused(), WriteDone(1)),
     "OVER": lambda: writes(ASKED, TermOver()),

@@ -18,7 +18,7 @@ from tidegate.jobmanager.machines.leadership import (
     StopLeading,
     WaitForTurn,
 )
-from tidegate.model.leadership import Connected, LockAcquired, Lost, ResignationAsked, StoreRefused, Suspended
+from tidegate.model.leadership import Connected, LockAcquired, Lost, ResignationRequested, StoreRefused, Suspended
 
 S = LeadershipState
 
@@ -34,7 +34,7 @@ def machine(*events: LeadershipEvent) -> Leadership:
 IN_LINE = (Connected(1),)
 LEADS = (*IN_LINE, LockAcquired(1, 7))
 PAUSED = (*LEADS, Suspended())
-ENDED = (*LEADS, ResignationAsked())
+ENDED = (*LEADS, ResignationRequested())
 STOP = StopLeading(7, "x")
 
 
@@ -44,7 +44,7 @@ TABLE: list[tuple[Sequence[LeadershipEvent], LeadershipEvent, Sequence[Leadershi
     ((), Lost(), [], S.CONNECTING),
     ((), LockAcquired(1, 7), [], S.CONNECTING),
     ((), StoreRefused(7), [], S.CONNECTING),
-    ((), ResignationAsked(), [GiveUpLock()], S.ENDED),
+    ((), ResignationRequested(), [GiveUpLock()], S.ENDED),
     (IN_LINE, Connected(1), [], S.STANDBY),
     (IN_LINE, Connected(2), [WaitForTurn(2)], S.STANDBY),
     (IN_LINE, Suspended(), [], S.CONNECTING),
@@ -52,7 +52,7 @@ TABLE: list[tuple[Sequence[LeadershipEvent], LeadershipEvent, Sequence[Leadershi
     (IN_LINE, LockAcquired(1, 7), [StartLeading(7)], S.LEADING),
     (IN_LINE, LockAcquired(9, 7), [], S.STANDBY),
     (IN_LINE, StoreRefused(7), [], S.STANDBY),
-    (IN_LINE, ResignationAsked(), [GiveUpLock()], S.ENDED),
+    (IN_LINE, ResignationRequested(), [GiveUpLock()], S.ENDED),
     ((*IN_LINE, Suspended()), Connected(1), [], S.STANDBY),
     ((*IN_LINE, Suspended(), LockAcquired(1, 7)), Connected(1), [StartLeading(7)], S.LEADING),
     ((*IN_LINE, Suspended(), LockAcquired(1, 7)), Connected(2), [WaitForTurn(2)], S.STANDBY),
@@ -64,13 +64,13 @@ TABLE: list[tuple[Sequence[LeadershipEvent], LeadershipEvent, Sequence[Leadershi
     (LEADS, LockAcquired(1, 8), [], S.LEADING),
     (LEADS, StoreRefused(7, "x"), [STOP, GiveUpLock(), WaitForTurn(1)], S.STANDBY),
     (LEADS, StoreRefused(6, "x"), [], S.LEADING),
-    (LEADS, ResignationAsked(), [StopLeading(7, "the process ends"), GiveUpLock()], S.ENDED),
+    (LEADS, ResignationRequested(), [StopLeading(7, "the process ends"), GiveUpLock()], S.ENDED),
     (PAUSED, Connected(1), [ResumeCommits()], S.LEADING),
     (PAUSED, Connected(2), [StopLeading(7, "its session is over"), WaitForTurn(2)], S.STANDBY),
     (PAUSED, Suspended(), [], S.PAUSED),
     (PAUSED, Lost("x"), [STOP], S.CONNECTING),
     (PAUSED, StoreRefused(7, "x"), [STOP, GiveUpLock(), WaitForTurn(1)], S.STANDBY),
-    (PAUSED, ResignationAsked(), [StopLeading(7, "the process ends"), GiveUpLock()], S.ENDED),
+    (PAUSED, ResignationRequested(), [StopLeading(7, "the process ends"), GiveUpLock()], S.ENDED),
     ((*LEADS, Lost(), Connected(2)), LockAcquired(2, 7), [], S.STANDBY),
     ((*LEADS, Lost(), Connected(2)), LockAcquired(2, 8), [StartLeading(8)], S.LEADING),
     (ENDED, Connected(2), [], S.ENDED),
@@ -79,7 +79,7 @@ TABLE: list[tuple[Sequence[LeadershipEvent], LeadershipEvent, Sequence[Leadershi
     (PAUSED, LockAcquired(1, 8), [], S.PAUSED),
     (ENDED, Suspended(), [], S.ENDED),
     (ENDED, StoreRefused(7), [], S.ENDED),
-    (ENDED, ResignationAsked(), [], S.ENDED),
+    (ENDED, ResignationRequested(), [], S.ENDED),
 ]
 
 

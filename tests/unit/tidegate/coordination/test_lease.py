@@ -8,24 +8,24 @@ import pytest
 
 from tidegate.coordination.object_store.codec import decode_ledger, encode_ledger
 from tidegate.coordination.object_store.lease import (
-    ChangeAsked,
     ChangeRefused,
+    ChangeRequested,
     ChangeUnknown,
     Done,
     GaveUp,
-    GiveUpAsked,
+    LeadershipRequested,
     Lease,
     LeaseCommand,
     LeaseEvent,
     Look,
     Looked,
     NotAnswered,
+    ReleaseRequested,
     Seen,
     Swap,
     Swapped,
     SwapRefused,
     Tell,
-    TurnAsked,
     Version,
     WakeMe,
     Watch,
@@ -57,7 +57,7 @@ def in_line() -> At:
     at = At()
     assert at.on(Woken()) == [Look()]
     assert at.on(Looked(None)) == [Tell(Connected(1)), WakeMe(1_000)]
-    assert at.on(TurnAsked(1)) == [Look()]
+    assert at.on(LeadershipRequested(1)) == [Look()]
     return at
 
 
@@ -109,10 +109,10 @@ def test_a_claim_without_an_answer_is_looked_for_and_made_again_with_a_higher_te
 
 def test_changes_that_come_meanwhile_go_together_in_the_next_swap() -> None:
     at = leading()
-    (first,) = at.on(ChangeAsked(1, 1, Create("a", b"1")))
+    (first,) = at.on(ChangeRequested(1, 1, Create("a", b"1")))
     assert first == Swap(Ledger(1, 2, "me", 5_000, {"a": b"1"}), V1)
-    assert at.on(ChangeAsked(2, 1, Create("a", b"2"))) == []
-    assert at.on(ChangeAsked(3, 1, Put("b", b"3"))) == []
+    assert at.on(ChangeRequested(2, 1, Create("a", b"2"))) == []
+    assert at.on(ChangeRequested(3, 1, Put("b", b"3"))) == []
     assert at.on(Swapped(V2)) == [Done(1, True), Swap(Ledger(1, 3, "me", 5_000, {"a": b"1", "b": b"3"}), V2)]
     assert at.on(Swapped(V3)) == [Done(2, False), Done(3, True), WakeMe(1_000)]
 
@@ -126,10 +126,10 @@ def test_a_leader_that_has_nothing_to_say_renews_its_lease() -> None:
 @pytest.mark.parametrize("has_arrived", [True, False])
 def test_a_change_without_an_answer_is_looked_for_before_anything_else(has_arrived: bool) -> None:
     at = leading()
-    (asked,) = at.on(ChangeAsked(1, 1, Put("a", b"1")))
+    (asked,) = at.on(ChangeRequested(1, 1, Put("a", b"1")))
     assert isinstance(asked, Swap)
     assert at.on(NotAnswered("late"), 2_500) == [Tell(Suspended("late")), WakeMe(250)]
-    assert at.on(ChangeAsked(2, 1, Put("b", b"2"))) == []
+    assert at.on(ChangeRequested(2, 1, Put("b", b"2"))) == []
     assert at.on(Woken(), 250) == [Look()]
     seen = Seen(asked.ledger, V2) if has_arrived else Seen(Ledger(1, 1, "me", 5_000), V1)
     told, again = at.on(Looked(seen))
@@ -142,14 +142,14 @@ def test_a_change_without_an_answer_is_looked_for_before_anything_else(has_arriv
 
 def test_a_refused_swap_shows_who_leads_and_what_waits_is_refused() -> None:
     at = leading()
-    at.on(ChangeAsked(1, 1, Put("a", b"1")))
+    at.on(ChangeRequested(1, 1, Put("a", b"1")))
     assert at.on(SwapRefused()) == [Look()]
     told = "another JobManager leads, in term 4"
     commands = at.on(Looked(Seen(OTHER, V2)))
     assert commands == [ChangeUnknown(1, told), Tell(Lost(told)), Tell(Connected(2)), WakeMe(1_000)]
-    assert at.on(ChangeAsked(2, 1, Put("a", b"1"))) == [ChangeRefused(2, "term 1 is over")]
-    assert at.on(TurnAsked(1)) == [], "of the session that is over"
-    assert at.on(TurnAsked(2)) == [Look()]
+    assert at.on(ChangeRequested(2, 1, Put("a", b"1"))) == [ChangeRefused(2, "term 1 is over")]
+    assert at.on(LeadershipRequested(1)) == [], "of the session that is over"
+    assert at.on(LeadershipRequested(2)) == [Look()]
 
 
 def test_a_ledger_that_somebody_removed_ends_the_lead() -> None:
@@ -162,11 +162,11 @@ def test_a_ledger_that_somebody_removed_ends_the_lead() -> None:
 
 def test_whoever_resigns_says_so_after_what_is_under_way() -> None:
     at = leading()
-    at.on(ChangeAsked(1, 1, Put("a", b"1")))
-    assert at.on(GiveUpAsked()) == [ChangeUnknown(1, "this JobManager has given up its lead")]
+    at.on(ChangeRequested(1, 1, Put("a", b"1")))
+    assert at.on(ReleaseRequested()) == [ChangeUnknown(1, "this JobManager has given up its lead")]
     assert at.on(Swapped(V2)) == [Swap(Ledger(1, 3, "", 5_000, {"a": b"1"}), V2)]
     assert at.on(Swapped(V3)) == [GaveUp(), WakeMe(1_000)]
-    assert At().on(GiveUpAsked()) == [GaveUp()]
+    assert At().on(ReleaseRequested()) == [GaveUp()]
 
 
 def test_the_first_look_at_a_ledger_begins_its_lease() -> None:

@@ -8,17 +8,17 @@ import pytest
 
 from tests.pairs import answer, assert_every_pair, cells
 from tidegate.coordination.object_store.lease import (
-    ChangeAsked,
-    GiveUpAsked,
+    ChangeRequested,
+    LeadershipRequested,
     Lease,
     LeaseEvent,
     Look,
     Looked,
     NotAnswered,
+    ReleaseRequested,
     Seen,
     Swapped,
     SwapRefused,
-    TurnAsked,
     Version,
     Woken,
 )
@@ -26,7 +26,7 @@ from tidegate.coordination.object_store.ledger import LEADER, Ledger, Put
 
 V1 = Version("1")
 OTHER = Ledger(4, 9, "other", 5_000, {LEADER: b"where it is"})
-ASKED = ChangeAsked(1, 1, Put("a", b"1"))
+ASKED = ChangeRequested(1, 1, Put("a", b"1"))
 EVENTS: dict[str, LeaseEvent] = {
     "its time has come": Woken(),
     "it sees no ledger": Looked(None),
@@ -34,9 +34,9 @@ EVENTS: dict[str, LeaseEvent] = {
     "its swap is durable": Swapped(V1),
     "its swap is refused": SwapRefused(),
     "no answer": NotAnswered(),
-    "it is to get in line": TurnAsked(1),
-    "it is to give up": GiveUpAsked(),
-    "a change": ChangeAsked(2, 1, Put("b", b"2")),
+    "it is to get in line": LeadershipRequested(1),
+    "it is to give up": ReleaseRequested(),
+    "a change": ChangeRequested(2, 1, Put("b", b"2")),
 }
 
 
@@ -49,8 +49,8 @@ def lease(*events: LeaseEvent) -> Lease:
 
 
 WATCHING = (Woken(), Looked(None))
-IN_LINE = (Woken(), Looked(Seen(OTHER, V1)), TurnAsked(1), Looked(Seen(OTHER, V1)))
-CLAIMING = (*WATCHING, TurnAsked(1), Looked(None))
+IN_LINE = (Woken(), Looked(Seen(OTHER, V1)), LeadershipRequested(1), Looked(Seen(OTHER, V1)))
+CLAIMING = (*WATCHING, LeadershipRequested(1), Looked(None))
 LEADING = (*CLAIMING, Swapped(V1))
 STATES: dict[str, Callable[[], Lease]] = {
     "NEW": lease,
@@ -64,7 +64,7 @@ STATES: dict[str, Callable[[], Lease]] = {
     "WRITING": lambda: lease(*LEADING, ASKED),
     "IN DOUBT": lambda: lease(*LEADING, ASKED, NotAnswered()),
     "IN DOUBT, LOOKS": lambda: lease(*LEADING, ASKED, NotAnswered(), Woken()),
-    "LEAVING": lambda: lease(*LEADING, GiveUpAsked()),
+    "LEAVING": lambda: lease(*LEADING, ReleaseRequested()),
 }
 TABLE = """
 event                  | NEW               | NEW, LOOKS              | WATCHING               | WATCHING, LOOKS   | IN_LINE               | IN_LINE, LOOKS           | CLAIMING              | LEADING        | WRITING                 | IN DOUBT                      | IN DOUBT, LOOKS                              | LEAVING
@@ -81,7 +81,7 @@ a change               | ChangeRefused     | ChangeRefused           | ChangeRef
 
 
 def state_of(found: Lease) -> str:
-    looks = ", LOOKS" if isinstance(found._asked, Look) else ""
+    looks = ", LOOKS" if isinstance(found._in_flight, Look) else ""
     if not found.session:
         return f"NEW{looks}"
     if not found.leads:
