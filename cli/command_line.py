@@ -114,10 +114,10 @@ class ProgramCommand(FlinkCommand):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         rest = super().parse_args(ctx, args)
-        behind_the_first = [one for one in self.get_params(ctx) if isinstance(one, click.Argument) and one.nargs == 1][
+        after_the_first = [one for one in self.get_params(ctx) if isinstance(one, click.Argument) and one.nargs == 1][
             1:
         ]
-        for argument in behind_the_first if "--" not in args and not ctx.resilient_parsing else ():
+        for argument in after_the_first if "--" not in args and not ctx.resilient_parsing else ():
             found = str(ctx.params.get(argument.name or "") or "")
             if found.startswith("-"):
                 raise click.UsageError(

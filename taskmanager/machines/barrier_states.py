@@ -171,7 +171,7 @@ class Aligning(BarrierState):
 
     def _complete(self, now_ms: float) -> Step:
         aligned_ms = max(0.0, now_ms - self.first_ms)
-        snapshot = StartSnapshot(_behind_forced(self.barrier), start_delay(self.barrier, self.first_ms), aligned_ms)
+        snapshot = StartSnapshot(_after_forced(self.barrier), start_delay(self.barrier, self.first_ms), aligned_ms)
         return Waiting(), [snapshot, *self._unblock()]
 
     def _switch(self, open_channels: Set[int], now_ms: float, overtaking: int | None = None) -> Step:
@@ -254,7 +254,7 @@ def start_delay(barrier: Barrier, now_ms: float) -> float:
     return max(0.0, now_ms - barrier.timestamp_ms)
 
 
-def _behind_forced(barrier: Barrier) -> Barrier:
+def _after_forced(barrier: Barrier) -> Barrier:
     """Returns the barrier with the alignment that it had before an edge forced it to be aligned."""
     if barrier.options.alignment is not Alignment.FORCED_ALIGNED:
         return barrier

@@ -199,9 +199,9 @@ class SnapshotCoordinator:
     def check_invariants(self) -> None:
         """Raises ``AssertionError`` when written, confirmed and aborted checkpoints contradict each other."""
         ahead = [n for n in self._writes if n > self._last_id]
-        behind = [n for n in self._aborted if n <= self._last_id]
+        past = [n for n in self._aborted if n <= self._last_id]
         assert not ahead, f"checkpoints {ahead} are written, and the newest id is {self._last_id}"
-        assert not behind, f"remembers the aborts of {behind}, and has seen {self._last_id}"
+        assert not past, f"remembers the aborts of {past}, and has seen {self._last_id}"
         assert len(self._aborted) <= MAX_ABORTED, f"remembers {len(self._aborted)} aborts"
         assert self._restored_id <= min(self._last_id, self._last_confirmed), (
             f"forgot that {self._restored_id} is restored"

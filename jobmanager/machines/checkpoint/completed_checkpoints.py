@@ -70,7 +70,7 @@ class CompletedCheckpointStore:
         self._checkpoints = self._checkpoints[-self._num_retained :]
         return subsumed
 
-    def drop_behind(self, checkpoint: CompletedCheckpoint) -> list[CompletedCheckpoint]:
+    def drop_after(self, checkpoint: CompletedCheckpoint) -> list[CompletedCheckpoint]:
         """Removes and returns the checkpoints that are newer than this one."""
         kept = self._checkpoints.index(checkpoint) + 1
         self._checkpoints, newer = self._checkpoints[:kept], self._checkpoints[kept:]

@@ -137,7 +137,7 @@ class RetainedCheckpoints:
         """
         found = next((c for c in reversed(self._store.all) if c.location in whole), None)
         if found is not None:
-            self._remove(self._store.drop_behind(found))
+            self._remove(self._store.drop_after(found))
         return found
 
     def keep_everything(self) -> None:

@@ -41,11 +41,11 @@ class _Record:
         self._view = view
         self._subtasks: dict[SubtaskId, SubtaskCheckpointView] = {}
         self._size_bytes, self._totals = view.size_bytes, view.totals
-        self._is_behind = False
+        self._is_stale = False
 
     @property
     def view(self) -> CheckpointView:
-        if self._is_behind:
+        if self._is_stale:
             self._view = replace(
                 self._view,
                 subtasks=tuple(self._subtasks.values()),
@@ -53,7 +53,7 @@ class _Record:
                 size_bytes=self._size_bytes,
                 totals=self._totals,
             )
-            self._is_behind = False
+            self._is_stale = False
         return self._view
 
     def show(self, view: CheckpointView) -> None:
@@ -74,7 +74,7 @@ class _Record:
             before.in_flight_bytes + metrics.in_flight_bytes,
             before.is_unaligned or metrics.unaligned,
         )
-        self._is_behind = True
+        self._is_stale = True
 
 
 class _Summary:

@@ -187,8 +187,8 @@ class UnreadWindows:
             self._form.check(file.schema)
             both = segment.key_groups.intersect(part)
             first, end = file.rows_of(both.start)[0], file.rows_of(both.end)[1]
-            for index, (begin, behind) in enumerate(pairwise(bounds)):
-                start, stop = max(first, begin), min(end, behind)
+            for index, (begin, after) in enumerate(pairwise(bounds)):
+                start, stop = max(first, begin), min(end, after)
                 if start < stop:
                     here = fired[_groups_of(segment, start, stop) - part.start]
                     file.column(index, "window_start", start - begin, stop - begin)

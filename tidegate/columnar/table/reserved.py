@@ -94,7 +94,7 @@ class InMemoryAndFile:
         begin = _pages(self._slots * per_slot * item_bytes)
         if begin < size:
             address = content.ctypes.data
-            self._filed[address] = self._file_behind(address, begin, size - begin)
+            self._filed[address] = self._backing_file(address, begin, size - begin)
         return content[: items * item_bytes].view(kind)
 
     def ensure(self, array: NumpyColumn, items: int) -> None:
@@ -127,7 +127,7 @@ class InMemoryAndFile:
             old.close()  # the mapping, and with it the content, is there for as long as the array is
         return larger
 
-    def _file_behind(self, address: int, begin: int, size: int) -> _Filed:
+    def _backing_file(self, address: int, begin: int, size: int) -> _Filed:
         """Maps a new file over an array's memory, from its byte ``begin`` on."""
         try:
             descriptor, path = tempfile.mkstemp(prefix="aggregates-", dir=self._directory)

@@ -38,9 +38,9 @@ class RecordEnds:
             if raw.find(QUOTE, at, end) < 0:
                 return end
         quotes = self._opening_and_closing(raw)
-        behind = int(np.searchsorted(quotes, at))
-        is_outside, begin = behind % 2 == 0, at
-        for quote in (*quotes[behind:].tolist(), len(raw)):
+        after = int(np.searchsorted(quotes, at))
+        is_outside, begin = after % 2 == 0, at
+        for quote in (*quotes[after:].tolist(), len(raw)):
             if is_outside and (end := _line_end(raw, begin, quote)):
                 return end
             is_outside, begin = not is_outside, quote + 1

@@ -72,13 +72,13 @@ def json_objects(text: str) -> list[dict[str, FieldValue]]:
     """Parses the objects in ``text``, with blanks between them; their numbers are ``Number``. Raises ``ValueError`` for invalid JSON, and
     ``ArrowInvalid`` for a value that is not an object."""
     found: list[dict[str, FieldValue]] = []
-    place = _behind_blanks(text, 0)
+    place = _after_blanks(text, 0)
     while place < len(text):
         value, place = _DECODER.raw_decode(text, place)
         if not isinstance(value, dict):
             raise pa.ArrowInvalid(f"row {len(found)} is not an object: {_shown(value)}")
         found.append(value)
-        place = _behind_blanks(text, place)
+        place = _after_blanks(text, place)
     return found
 
 
@@ -87,7 +87,7 @@ def check_type(field: pa.Field) -> None:
     _reader(field.type)
 
 
-def _behind_blanks(text: str, place: int) -> int:
+def _after_blanks(text: str, place: int) -> int:
     blanks = _BLANKS.match(text, place)
     return place if blanks is None else blanks.end()
 

@@ -204,10 +204,10 @@ def _gathered(blocks: Iterator[list[Record]], file: pa.NativeFile, part: FileRan
 
 def _first_block(file: pa.NativeFile, part: FileRange) -> int:
     """Returns the offset of the first block that begins in the range, or the range's end. The file is positioned behind its header."""
-    behind_header = int(file.tell())
-    if part.start <= behind_header:
-        return behind_header
-    marker = bytes(file.read_at(_SYNC_BYTES, behind_header - _SYNC_BYTES))
+    after_header = int(file.tell())
+    if part.start <= after_header:
+        return after_header
+    marker = bytes(file.read_at(_SYNC_BYTES, after_header - _SYNC_BYTES))
     offset = part.start - _SYNC_BYTES
     while offset + _SYNC_BYTES < part.end:
         piece = bytes(file.read_at(_PIECE_BYTES, offset))

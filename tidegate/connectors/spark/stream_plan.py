@@ -44,7 +44,7 @@ STATELESS = frozenset(
     ]
 )
 """Operators that work row by row, so that a batch gives what the rows of its range give."""
-_BEHIND = "do it behind the source, with key_by and windows, where it is under this job's checkpoints"
+_AFTER = "do it behind the source, with key_by and windows, where it is under this job's checkpoints"
 _CLOCKS = frozenset(
     [
         "CurrentTimestamp",
@@ -94,9 +94,9 @@ def _check_node(node: JavaObject) -> None:
     name = name_of(node)
     if name == "Join":
         if all(bool(child.isStreaming()) for child in children(node)):
-            raise InvalidJob(f"the query of from_spark_stream joins two streams: {_BEHIND}")
+            raise InvalidJob(f"the query of from_spark_stream joins two streams: {_AFTER}")
         if str(node.joinType().toString()) not in ("Inner", "LeftOuter", "RightOuter", "LeftSemi", "LeftAnti", "Cross"):
-            raise InvalidJob(f"the query of from_spark_stream has a {node.joinType()} join with a stream: {_BEHIND}")
+            raise InvalidJob(f"the query of from_spark_stream has a {node.joinType()} join with a stream: {_AFTER}")
         side = "left" if bool(children(node)[0].isStreaming()) else "right"
         if str(node.joinType().toString()) in ("LeftOuter", "RightOuter") and not str(
             node.joinType()
@@ -107,7 +107,7 @@ def _check_node(node: JavaObject) -> None:
             )
     elif name not in STATELESS and not is_stream(node):
         raise InvalidJob(
-            f"the query of from_spark_stream has the operator {name} over a stream, which needs state or all rows: {_BEHIND}"
+            f"the query of from_spark_stream has the operator {name} over a stream, which needs state or all rows: {_AFTER}"
         )
     expressions = node.expressions()
     for i in range(expressions.size()):

@@ -37,7 +37,7 @@ def is_event_time(made: Transformation, column: str) -> bool:
         case OperatorTransformation(kind=kind) if kind in _KEEPS_ROWS:
             return is_event_time(made.inputs[0], column)
         case OperatorTransformation(kind="select"):
-            source = _column_behind(dict(made.options["columns"]).get(column))
+            source = _column_of_time(dict(made.options["columns"]).get(column))
             return source is not None and is_event_time(made.inputs[0], source)
         case OperatorTransformation(kind="map_batches"):
             func = made.options["func"]
@@ -57,6 +57,6 @@ def _assigns(strategy: WatermarkStrategy, row_type: TypeInformation | None, colu
     return bool(row_type.arrow_schema().names[assigner.position] == column)
 
 
-def _column_behind(expression: Expression | None) -> str | None:
+def _column_of_time(expression: Expression | None) -> str | None:
     """Returns the column that an item of ``select`` passes on unchanged; ``None`` if it computes something."""
     return None if expression is None else expression.plain_column()

@@ -286,8 +286,8 @@ def _windowed(stream: S, query: Query) -> S:
     made = _aggregated(rows, grouping, window)
     if pa.types.is_timestamp(schema.field(time).type):
         made = _with_times(made, schema.field(time).type.tz)
-    results = [(name, _behind(grouping, node)) for name, node in named]
-    condition = None if having is None else _behind(grouping, having)
+    results = [(name, _after_grouping(grouping, node)) for name, node in named]
+    condition = None if having is None else _after_grouping(grouping, having)
     return _selected(_filtered(made, query, condition), query, results)
 
 
@@ -361,7 +361,7 @@ def _window_of(
     return window, column
 
 
-def _behind(grouping: _Grouping, node: Node) -> Node:
+def _after_grouping(grouping: _Grouping, node: Node) -> Node:
     found: Node = replaced(node, grouping.behind)
     made = {"window_start", "window_end", *(name for name, _ in grouping.keys)}
     made |= {name for _, name in grouping.aggregates}

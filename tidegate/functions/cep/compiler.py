@@ -233,10 +233,10 @@ class _Compiler:
             _wait_for(sink, take)
         for _ in range(times.from_, times.to):
             sink = self._single(sink, proceed, take, inner, is_optional=True)
-            self._add_stop_behind_loop(sink)
+            self._add_stop_after_loop(sink)
         for _ in range(times.from_ - 1):
             sink = self._single(sink, None, take, inner, is_optional=False)
-            self._add_stop_behind_loop(sink)
+            self._add_stop_after_loop(sink)
         self._set_first_of_loop(True)
         return self._single(
             sink, proceed, take, self._ignore_condition(current), is_optional=self._is_optional(current)
@@ -289,13 +289,13 @@ class _Compiler:
         if is_greedy:
             _wait_for(sink, self._take_condition(current))
         state.add(Action.TAKE, state, take)
-        self._add_stop_behind_loop(state)
+        self._add_stop_after_loop(state)
         if ignore is not None:
             ignoring = self._state_of_stage(StateKind.NORMAL, takes=False)
             ignoring.add(Action.TAKE, state, take)
             ignoring.add(Action.IGNORE, ignoring, ignore)
             state.add(Action.IGNORE, ignoring, ignore)
-            self._add_stop_behind_loop(ignoring)
+            self._add_stop_after_loop(ignoring)
         return state
 
     def _of_group(self, group: GroupPattern, sink: State, proceed: State | None, *, is_optional: bool) -> State:
@@ -361,7 +361,7 @@ class _Compiler:
         for condition, name in self._nots_before():
             state.add(Action.PROCEED, self._stop_state(condition, name), condition)
 
-    def _add_stop_behind_loop(self, state: State) -> None:
+    def _add_stop_after_loop(self, state: State) -> None:
         following = self._following
         if following and following.get_quantifier().get_consuming_strategy() is ConsumingStrategy.NOT_FOLLOW:
             condition = self._take_condition(following)

@@ -267,14 +267,14 @@ class NFA:
             assert event is not None
             node = buffer.put(source.stage, event, match.node)
             start_ms, first = (timestamp, event) if is_start else (match.start_ms, match.first)
-            final = self._final_behind(edge.target, view)
+            final = self._final_after(edge.target, view)
             for target in (edge.target,) if final is None else (edge.target, final):
                 buffer.lock(node)
                 found.append(PartialMatch(target, node, start_ms, timestamp, first))
         return found
 
     @staticmethod
-    def _final_behind(state: State, view: _View) -> State | None:
+    def _final_after(state: State, view: _View) -> State | None:
         """Returns the final state, if edges that proceed lead to it; else ``None``."""
         waiting = [state]
         while waiting:

@@ -175,9 +175,9 @@ def _joined(taken: Sequence[_Records]) -> tuple[varints.Bytes, Sequence[_Records
     data = np.concatenate([records.data[records.begin : records.end] for records in taken])
     moved, at = [], 0
     for records in taken:
-        behind = at + records.end - records.begin
-        moved.append(_Records(records.batch, data, at, behind))
-        at = behind
+        after = at + records.end - records.begin
+        moved.append(_Records(records.batch, data, at, after))
+        at = after
     return data, moved
 
 
@@ -216,11 +216,11 @@ def _columns(data: varints.Bytes, taken: Sequence[_Records], from_offset: int, w
     offsets = fields.offset_deltas + np.repeat([records.batch.base_offset for records in taken], counts)
     _check_order(offsets, taken, counts)
     timestamps = fields.timestamp_deltas + np.repeat([records.batch.base_timestamp for records in taken], counts)
-    behind = 0
+    after = 0
     for records, count in zip(taken, counts, strict=True):
         if records.batch.attributes & LOG_APPEND_TIME:
-            timestamps[behind : behind + count] = records.batch.max_timestamp
-        behind += count
+            timestamps[after : after + count] = records.batch.max_timestamp
+        after += count
     first = int(np.searchsorted(offsets, from_offset))
     if first == len(offsets):
         return None
@@ -250,9 +250,9 @@ def _fields(data: varints.Bytes, taken: Sequence[_Records]) -> _Fields:
         value_lengths, value_at = varints.read(data, key_at + np.maximum(key_lengths, 0), _LONGEST_INT)
     except varints.TooLong as error:
         raise _no_record(error.row, counts, taken) from error
-    behind = value_at + np.maximum(value_lengths, 0)
-    wrong = (key_lengths < -1) | (value_lengths < -1) | (behind >= ends)
-    wrong |= (data.take(behind, mode="clip") == 0) & (behind + 1 != ends)
+    after = value_at + np.maximum(value_lengths, 0)
+    wrong = (key_lengths < -1) | (value_lengths < -1) | (after >= ends)
+    wrong |= (data.take(after, mode="clip") == 0) & (after + 1 != ends)
     if wrong.any():
         raise _no_record(int(wrong.argmax()), counts, taken)
     return _Fields(offset_deltas, timestamp_deltas, key_at, key_lengths, value_at, value_lengths)
@@ -269,11 +269,11 @@ def _no_record(row: int, counts: npt.NDArray[np.intp], taken: Sequence[_Records]
 
 def _check_order(offsets: varints.Numbers, taken: Sequence[_Records], counts: Sequence[int]) -> None:
     """Raises ``CorruptData`` if the offsets of a batch are not ascending."""
-    behind = np.cumsum(counts)
+    after = np.cumsum(counts)
     lowest = [records.batch.base_offset for records in taken]
     highest = [records.batch.last_offset for records in taken]
     rising = bool((offsets[1:] > offsets[:-1]).all())
-    if not rising or (offsets[behind - counts] < lowest).any() or (offsets[behind - 1] > highest).any():
+    if not rising or (offsets[after - counts] < lowest).any() or (offsets[after - 1] > highest).any():
         raise CorruptData(f"the record batches from offset {lowest[0]} to {highest[-1]} have records out of order")
 
 

@@ -132,8 +132,8 @@ class _Candidates:
         length = np.where(short, first, long_length) >> 1
         chosen = like_a_record & (length >= _SMALLEST_LENGTH)
         self._at = at[chosen]
-        self._behind = (at + length + np.where(short, 1, 2))[chosen]
-        self._last = np.append(np.flatnonzero(self._behind[:-1] != self._at[1:]), len(self._at) - 1)
+        self._after = (at + length + np.where(short, 1, 2))[chosen]
+        self._last = np.append(np.flatnonzero(self._after[:-1] != self._at[1:]), len(self._at) - 1)
         """Those whose next one is not the next candidate."""
 
     def run(self, at: int, most: int) -> tuple[Numbers, int]:
@@ -142,7 +142,7 @@ class _Candidates:
         if index == len(self._at) or self._at[index] != at:
             return _NONE, at
         last = min(int(self._last[np.searchsorted(self._last, index)]), index + most - 1)
-        return self._at[index : last + 1], int(self._behind[last])
+        return self._at[index : last + 1], int(self._after[last])
 
 
 def _after_zeros(data: Bytes) -> Numbers:
