@@ -177,11 +177,11 @@ class ClusterFiles:
         for name in self.known():
             if name not in running:
                 pid_file = self.pids / f"{name}.pid"
-                last_word_s = max(map(_modified_s, (pid_file, self.logs / f"{name}.log", self.logs / f"{name}.out")))
-                if name != JOB_MANAGER and time.time() - last_word_s > forget_after_s:
+                last_seen_s = max(map(_modified_s, (pid_file, self.logs / f"{name}.log", self.logs / f"{name}.out")))
+                if name != JOB_MANAGER and time.time() - last_seen_s > forget_after_s:
                     pid_file.unlink(missing_ok=True)
                 else:
-                    found[name] = last_word_s
+                    found[name] = last_seen_s
         return found
 
     def note_by_hand(self, host: str = "", ports: Mapping[str, int] | None = None) -> None:

@@ -21,7 +21,7 @@ from tidegate.wire.convert import checkpoint_metrics_from_pb
 SUBTASKS_SHOWN = 40
 """How many of the slowest subtasks are shown: a screen of bars."""
 MIN_BAR, MAX_BAR = 12, 72
-_FIGURES_WIDTH = 50
+_METRICS_WIDTH = 50
 """Characters of a line that are neither name nor bar."""
 _NAME_CHARACTERS = 32
 """The longest name: that of a vertex of a few chained operators."""
@@ -96,7 +96,7 @@ def make_timeline(tracks: Sequence[Track], width: int) -> Table:
     total_ms = max((track.end_ms for track in tracks), default=0.0)
     names = _NAME_CHARACTERS if width >= _NARROW else _NARROW_NAME_CHARACTERS
     longest = min(names, max((len(track.name) for track in tracks), default=0)) + len(_UNALIGNED)
-    cells = min(MAX_BAR, max(MIN_BAR, width - _FIGURES_WIDTH - longest))
+    cells = min(MAX_BAR, max(MIN_BAR, width - _METRICS_WIDTH - longest))
     table = make_table("subtask", "start", "align", "sync", "async", "ack at", "size", f"0 to {milliseconds(total_ms)}")
     table.padding = (0, 0, 0, 1)
     for column in table.columns[1:7]:

@@ -223,7 +223,7 @@ class EarlierAttempt:
 
 
 @dataclass(frozen=True, slots=True)
-class LastFigures:
+class LastMetrics:
     """The last metrics of an attempt that is over. ``metrics``: a serialized ``TaskMetrics``."""
 
     attempt: AttemptId
@@ -240,7 +240,7 @@ class JobHistory:
     failures: tuple[FailureView, ...]
     checkpoints: CheckpointsView
     attempts: tuple[EarlierAttempt, ...] = ()
-    figures: tuple[LastFigures, ...] = ()
+    figures: tuple[LastMetrics, ...] = ()
     late_records: Mapping[str, int] = field(default_factory=dict)
     """Late records that earlier attempts dropped, by operator."""
 

@@ -20,7 +20,7 @@ from tidegate.aio.driver import Driver
 from tidegate.aio.logs import with_ids
 from tidegate.aio.pool import Pool
 from tidegate.aio.probing import until_refused
-from tidegate.aio.process_figures import OwnProcess
+from tidegate.aio.process_metrics import OwnProcess
 from tidegate.aio.transport import Transport
 from tidegate.aio.transports import transport_of
 from tidegate.coordination.port import Deposed
@@ -170,7 +170,7 @@ class JobManagerCore:
         history = self.machine.history(job_id)
         if history is None:
             return None
-        figures, late = self.attempts.figures_of_ended(job_id), self.attempts.late_before(job_id)
+        figures, late = self.attempts.metrics_of_ended(job_id), self.attempts.late_before(job_id)
         return replace(history, figures=figures, late_records=late)
 
     def has_savepoint_directory(self, job_id: JobId) -> bool:

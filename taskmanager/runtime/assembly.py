@@ -31,15 +31,15 @@ from tidegate.taskmanager.recording.recorder import Recorder
 from tidegate.taskmanager.runtime.chain import FinishedOperator, OpenKeys, OperatorChain
 from tidegate.taskmanager.runtime.environment import SubtaskEnvironment
 from tidegate.taskmanager.runtime.events.task_events import SendTaskEvent, TaskEventDispatcher
-from tidegate.taskmanager.runtime.measuring.metrics import OperatorMetrics, TaskCounters
-from tidegate.taskmanager.runtime.measuring.operator_times import OperatorTimers, OperatorTimes
-from tidegate.taskmanager.runtime.measuring.task_figures import (
+from tidegate.taskmanager.runtime.measuring.io_metrics import (
     Entered,
     HeadInput,
     watch_bytes,
     watch_operator,
     watch_sink,
 )
+from tidegate.taskmanager.runtime.measuring.metrics import OperatorMetrics, TaskCounters
+from tidegate.taskmanager.runtime.measuring.operator_times import OperatorTimers, OperatorTimes
 from tidegate.taskmanager.runtime.operator_factory import make_operator
 from tidegate.taskmanager.runtime.outputs import (
     ChainedTarget,

@@ -37,8 +37,8 @@ from tidegate.taskmanager.runtime.inputs.channel_input import ChannelInput, Subt
 from tidegate.taskmanager.runtime.inputs.enumerated_input import EnumeratedInput
 from tidegate.taskmanager.runtime.inputs.source_input import SourceInput, SourcePace
 from tidegate.taskmanager.runtime.mailbox import Mailbox
+from tidegate.taskmanager.runtime.measuring.io_metrics import input_metrics, mailbox_metrics, output_metrics
 from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
-from tidegate.taskmanager.runtime.measuring.task_figures import input_figures, mailbox_figures, output_figures
 from tidegate.taskmanager.runtime.outputs import KeyedPartition, PartitionsLimit
 from tidegate.taskmanager.runtime.ports import CallMail, ControlPort, TaskEventArrived
 from tidegate.taskmanager.runtime.queryable.kv_states import KvStateRegistry
@@ -205,10 +205,10 @@ class SubtaskBuilder:
 
     def _watch(self, chain: OperatorChain, outputs: Sequence[KeyedPartition], gate: InputGate | None) -> None:
         figures = self.counters.figures
-        figures |= {**output_figures(outputs), **mailbox_figures(self.mailbox)}
+        figures |= {**output_metrics(outputs), **mailbox_metrics(self.mailbox)}
         figures["numFiredTimers"] = lambda: chain.timers_fired
         if gate is not None:
-            figures |= input_figures(gate)
+            figures |= input_metrics(gate)
 
     def _make_input(
         self,

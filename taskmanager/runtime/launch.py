@@ -109,7 +109,7 @@ class SubtaskRun:
         if error is None and self._closing_errors and self._lifecycle.state is lifecycle.LifecycleState.FINISHED:
             error = failure_info(self._closing_errors[0], self._origin, self._shown_record)
             self._lifecycle.on(lifecycle.ClosingFailed(), self._clock.now_ms())
-        self.outcome = self._last_word(error)
+        self.outcome = self._final_state(error)
 
     def _run(self, resources: ExitStack) -> Steps:
         deployment, began_ms = self._deployment, self._clock.monotonic_ms()
@@ -237,7 +237,7 @@ class SubtaskRun:
             if not self._lifecycle.is_over:
                 yield left_ms
 
-    def _last_word(self, error: ErrorInfo | None) -> ExecutionState:
+    def _final_state(self, error: ErrorInfo | None) -> ExecutionState:
         outcome = _LAST_WORDS[self._lifecycle.state]
         if self._lifecycle.state is not lifecycle.LifecycleState.CUT_OFF:
             self._port.metrics(self._counters.told())

@@ -254,7 +254,7 @@ class TaskExecutor:
 
     def _report_slot_freed(self, command: slots.ReportSlotFreed) -> None:
         self._deployer.release(command.allocation_id)
-        self._forget_figures()
+        self._forget_metrics()
         freed = jobmanager_pb2.SlotFreedRequest(
             generation=self._spoken_to or "",
             task_manager_id=self.identity.task_manager_id,
@@ -380,7 +380,7 @@ class TaskExecutor:
         self._gathering.release()
         self._tell(method, request)
 
-    def _forget_figures(self) -> None:
+    def _forget_metrics(self) -> None:
         """Forgets metrics except those of the attempts that are reported to the next JobManager."""
         self.measures.keep_only({report.attempt for report in self._machine.reports()})
 
@@ -389,7 +389,7 @@ class TaskExecutor:
         self._streams.pop(attempt, None)
         self._gathering.forget(attempt, is_last=all(other.job_id != attempt.job_id for other in self._streams))
         self._names.pop(attempt, None)
-        self._forget_figures()
+        self._forget_metrics()
         self._deployer.remove(attempt)
         if not self._machine.tasks.attempts():
             self._is_empty.set()

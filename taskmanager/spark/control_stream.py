@@ -97,7 +97,7 @@ class ControlStream:
         self._calls_lock = threading.Lock()
         self.take_fault: Callable[[common_pb2.SubtaskFault], None] = lambda fault: None
         """Callback for an injected fault; called by the reading thread."""
-        self.before_last_word: Callable[[], None] = lambda: None
+        self.before_final_state: Callable[[], None] = lambda: None
         """Callback before the final state is sent, so that pending reports are sent before it."""
 
     @property
@@ -180,7 +180,7 @@ class ControlStream:
 
     def state_changed(self, state: ExecutionState, error: ErrorInfo | None = None) -> None:
         if state.is_terminal:
-            self.before_last_word()
+            self.before_final_state()
             self._is_ending = True
         changed = subtask_pb2.FromSubtask.StateChanged(state=state.value, error=optional_error_to_pb(error))
         self._outbox.put(subtask_pb2.FromSubtask(state_changed=changed))

@@ -122,7 +122,7 @@ def run_attempt(
         interrupter.end()
         _finish(printed)
 
-    stream.before_last_word = finish
+    stream.before_final_state = finish
     _watch_memory(settings, deployment, partial(_fail, stream, claim, printed))
     has_finished = False
     try:
@@ -161,7 +161,7 @@ def _finish(printed: list[PrintedLines]) -> None:
 def _fail(stream: ControlStream, claim: Claim, printed: list[PrintedLines], error: ErrorInfo) -> None:
     """Reports the failure and ends the process, from another thread while the subtask's own goes on."""
     if not stream.has_ended:
-        stream.before_last_word = partial(_finish, printed)  # signals are the main thread's
+        stream.before_final_state = partial(_finish, printed)  # signals are the main thread's
         stream.state_changed(ExecutionState.FAILED, error)
         stream.close()
         claim.remove()

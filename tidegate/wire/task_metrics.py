@@ -53,7 +53,7 @@ MAIL_LATENCY = "mailboxLatencyMs"
 QUANTILES = {"median": 50.0, "p75": 75.0, "p90": 90.0, "p95": 95.0, "p98": 98.0, "p99": 99.0, "p999": 99.9}
 """The percentiles of a histogram by the names that REST uses."""
 _RECEIVED = ("numBuffersInLocal", "numBuffersInRemote", "numBytesInLocal", "numBytesInRemote")
-_FIGURE_RATES = {
+_METRIC_RATES = {
     **{f"{name}PerSecond": name for name in (*_RECEIVED, "numBuffersOut", "numFiredTimers")},
     "mailboxMailsPerSecond": "mailboxMails",
 }
@@ -144,7 +144,7 @@ def named(counters: TaskMetrics, span: ReadingSpan | None) -> dict[str, Value]:
         found.update({name: span.per_second(field) for name, field in RATES.items()})
         found |= {name: min(1000.0, span.per_second(RATES[name])) for name in _SHARES}
         known = counters.figures.keys() & span.earlier.figures.keys() & span.later.figures.keys()
-        found |= {rate: span.figure_per_second(name) for rate, name in _FIGURE_RATES.items() if name in known}
+        found |= {rate: span.figure_per_second(name) for rate, name in _METRIC_RATES.items() if name in known}
         found["softBackPressuredTimeMsPerSecond"] = found["backPressuredTimeMsPerSecond"]
         found |= _WITHOUT_HARD
     found |= {f"{INPUT}.{name}": value for name, value in found.items() if name.removesuffix("PerSecond") in _RECEIVED}

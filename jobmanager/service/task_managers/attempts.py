@@ -9,7 +9,7 @@ from contextlib import suppress
 from google.protobuf.message import DecodeError
 
 from tidegate.aio.driver import wall_clock_ms
-from tidegate.jobmanager.machines.views import LastFigures
+from tidegate.jobmanager.machines.views import LastMetrics
 from tidegate.jobmanager.service.task_managers.commit_outages import CommitOutages
 from tidegate.model.ids import AttemptId, JobId, SubtaskId, TaskManagerId
 from tidegate.model.late_records import LateRecords
@@ -91,7 +91,7 @@ class CurrentAttempts:
         before = self._late_before.get(job_id, Counter[str]())
         return [LateRecords(name, now[name], before[name]) for name in sorted(now.keys() | before.keys())]
 
-    def figures_of_ended(self, job_id: JobId) -> tuple[LastFigures, ...]:
+    def metrics_of_ended(self, job_id: JobId) -> tuple[LastMetrics, ...]:
         """Returns the final metrics of ended attempts, which TaskManagers will not report to the next JobManager."""
         ended = self._last_reported.get(job_id, {})
         found = []
@@ -99,14 +99,14 @@ class CurrentAttempts:
             if ended.get(subtask) == number:
                 at_ms, metrics = readings.later
                 attempt = AttemptId(job_id, subtask.vertex_id, subtask.index, number)
-                found.append(LastFigures(attempt, at_ms, metrics.SerializeToString()))
+                found.append(LastMetrics(attempt, at_ms, metrics.SerializeToString()))
         return tuple(found)
 
     def late_before(self, job_id: JobId) -> Mapping[str, int]:
         """Returns the late records that earlier attempts dropped, by operator."""
         return dict(self._late_before.get(job_id, {}))
 
-    def recall(self, job_id: JobId, figures: Iterable[LastFigures], late_before: Mapping[str, int]) -> None:
+    def recall(self, job_id: JobId, figures: Iterable[LastMetrics], late_before: Mapping[str, int]) -> None:
         """Takes over the metrics that an earlier JobManager stored. Unreadable ones are left out: nothing depends on them."""
         self._late_before[job_id] = Counter(late_before)
         for one in figures:

@@ -104,7 +104,7 @@ class ProcessDriver:
     async def _wait(self, worker_id: TaskManagerId, process: asyncio.subprocess.Process) -> None:
         code = await process.wait()
         how = f"it ended with exit code {code}" if code >= 0 else f"it was ended by {signal.Signals(-code).name}"
-        said = self._last_words(worker_id) if code else ""
+        said = self._last_output(worker_id) if code else ""
         self._gone(worker_id, f"{how}{said}; log: {self._log_of(worker_id)}")
 
     async def _wait_for_stranger(self, worker_id: TaskManagerId, pid: int) -> None:
@@ -122,7 +122,7 @@ class ProcessDriver:
             (self._pids / f"{_PREFIX}{worker_id}.pid").unlink()
         self._ended(worker_id, detail)
 
-    def _last_words(self, worker_id: TaskManagerId) -> str:
+    def _last_output(self, worker_id: TaskManagerId) -> str:
         """Returns the last line or error that the process printed, for a message."""
         try:
             lines = self._out(worker_id).read_bytes()[-LAST_WORDS_BYTES:].decode("utf-8", "replace").split("\n")

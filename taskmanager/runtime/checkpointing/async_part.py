@@ -33,7 +33,7 @@ class SnapshotWriter(Background, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class AlignmentFigures:
+class AlignmentMetrics:
     start_delay_ms: float = 0.0
     alignment_ms: float = 0.0
     bytes_processed: int = 0

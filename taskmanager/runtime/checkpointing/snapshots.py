@@ -26,7 +26,7 @@ from tidegate.taskmanager.machines import snapshot_write as w
 from tidegate.taskmanager.recording.recorder import Recorder
 from tidegate.taskmanager.runtime.chain import OperatorChain
 from tidegate.taskmanager.runtime.checkpointing.async_part import (
-    AlignmentFigures,
+    AlignmentMetrics,
     AsyncPart,
     FrozenOperators,
     OpenStore,
@@ -84,7 +84,7 @@ class SnapshotDriver:
         self._copies = target.copies
         self._inline_bytes = target.inline_bytes
         self._recorder = target.recorder
-        self._figures = AlignmentFigures()
+        self._figures = AlignmentMetrics()
         self._overtaken: list[ChannelContent] = []
         self._sync_began_ms = 0.0
         self._writes: dict[int, AsyncPart] = {}
@@ -105,7 +105,7 @@ class SnapshotDriver:
     def is_writing(self) -> bool:
         return bool(self._coordinator.writing)
 
-    def request(self, barrier: Barrier, figures: AlignmentFigures) -> None:
+    def request(self, barrier: Barrier, figures: AlignmentMetrics) -> None:
         self._figures = figures
         self._probe("before-barrier", {"checkpoint_id": barrier.checkpoint_id})
         self.on(barrier)

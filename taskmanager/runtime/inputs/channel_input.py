@@ -33,7 +33,7 @@ from tidegate.taskmanager.machines import alignment as a
 from tidegate.taskmanager.machines import watermarks as w
 from tidegate.taskmanager.machines.snapshot import AlignmentAborted
 from tidegate.taskmanager.runtime.chain import OperatorChain
-from tidegate.taskmanager.runtime.checkpointing.async_part import AlignmentFigures
+from tidegate.taskmanager.runtime.checkpointing.async_part import AlignmentMetrics
 from tidegate.taskmanager.runtime.checkpointing.in_flight import Item
 from tidegate.taskmanager.runtime.checkpointing.input_channels import InputChannels
 from tidegate.taskmanager.runtime.checkpointing.replay import Replay
@@ -267,7 +267,7 @@ class ChannelInput:
                 assert_never(command)
 
     def _start_snapshot(self, start: a.StartSnapshot, waited_for: str) -> None:
-        figures = AlignmentFigures(
+        figures = AlignmentMetrics(
             start.start_delay_ms, start.alignment_ms, self._alignment_bytes, waited_for, start.persists
         )
         self._alignment_bytes = 0

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tidegate.model.channel_events import END_OF_TIME, Barrier
 from tidegate.taskmanager.machines.source_pause import SourcePause
 from tidegate.taskmanager.runtime.chain import OperatorChain, SourceHead
-from tidegate.taskmanager.runtime.checkpointing.async_part import AlignmentFigures
+from tidegate.taskmanager.runtime.checkpointing.async_part import AlignmentMetrics
 from tidegate.taskmanager.runtime.checkpointing.snapshots import SnapshotDriver
 from tidegate.taskmanager.runtime.services import SubtaskServices
 from tidegate.taskmanager.runtime.slicing import SliceSizer
@@ -125,7 +125,7 @@ class SourceInput:
 
     def trigger(self, barrier: Barrier) -> None:
         delay_ms = max(0.0, self._clock.now_ms() - barrier.timestamp_ms)
-        self._snapshots.request(barrier, AlignmentFigures(start_delay_ms=delay_ms))
+        self._snapshots.request(barrier, AlignmentMetrics(start_delay_ms=delay_ms))
         self._rest.on_barrier(barrier.checkpoint_id, self._clock.monotonic_ms())
 
     def abort(self, checkpoint_id: int) -> None:

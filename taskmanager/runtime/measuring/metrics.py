@@ -72,7 +72,7 @@ class TaskCounters:
             watermark_ms=None if self.watermark_ms == NO_WATERMARK else self.watermark_ms,
             late_records_dropped=self.late_records_dropped,
             user={**self.user, **_read(self.watched)},
-            figures=self._figures(),
+            figures=self._metrics(),
             operator_ids=dict(self.operator_ids),
             accumulators=self._accumulated(),
         )
@@ -85,7 +85,7 @@ class TaskCounters:
         parts = (told({name: one}) for name, same in others.items() for one in same)
         return {**single, **told(merged(parts))} if others else single
 
-    def _figures(self) -> dict[str, float]:
+    def _metrics(self) -> dict[str, float]:
         longest_ms, self.longest_backpressure_ms = self.longest_backpressure_ms, 0.0
         return {"maxSoftBackPressureTimeMs": longest_ms, **_read(self.figures)}
 

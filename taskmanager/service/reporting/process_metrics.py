@@ -10,10 +10,10 @@ from functools import partial
 import psutil
 
 from tidegate.aio.pool import Pool
-from tidegate.aio.process_figures import FlinkFigures, process_figures
+from tidegate.aio.process_metrics import StatusMetrics, process_metrics
 from tidegate.taskmanager.service.subtasks.slot_memory import SlotMemory
 from tidegate.taskmanager.service.task_executor import TaskExecutor
-from tidegate.taskmanager.spark.jvm_figures import JvmCollectors, jvm_figures
+from tidegate.taskmanager.spark.jvm_metrics import JvmCollectors, jvm_metrics
 from tidegate.taskmanager.spark.memory.limits import resident_bytes
 from tidegate.taskmanager.spark.session import Session
 from tidegate.wire.task_metrics import INPUT, OUTPUT
@@ -54,7 +54,7 @@ class ProcessMetrics:
             _NETWORK_TOTAL: float(memory.network_bytes * slots),
         }
         self._pool = pool
-        self._jvm: FlinkFigures | None = None
+        self._jvm: StatusMetrics | None = None
         self._collectors = JvmCollectors()
 
     def start(self) -> Callable[[], None]:
@@ -77,7 +77,7 @@ class ProcessMetrics:
     def _measure(self, pids: list[int]) -> Mapping[str, float]:
         machine = psutil.virtual_memory()
         found = {
-            **process_figures(),
+            **process_metrics(),
             "System.CPU.Count": float(psutil.cpu_count() or 1),
             "System.Memory.Total": float(machine.total),
             "System.Memory.Available": float(machine.available),
@@ -86,12 +86,12 @@ class ProcessMetrics:
             **self._bounds,
         }
         collected = self._collectors.look(self._session.context._jvm, time.monotonic() * 1000)
-        return {**found, **self._seen_from_outside(), **jvm_figures(self._session.context), **collected}
+        return {**found, **self._seen_from_outside(), **jvm_metrics(self._session.context), **collected}
 
     def _seen_from_outside(self) -> Mapping[str, float]:
         try:
             if self._jvm is None:
-                self._jvm = FlinkFigures(self._session.jvm_pid)
+                self._jvm = StatusMetrics(self._session.jvm_pid)
         except psutil.Error:
             return {}
         return self._jvm.look()

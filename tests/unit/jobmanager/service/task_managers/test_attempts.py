@@ -109,7 +109,7 @@ def test_figures_of_what_has_ended_are_handed_to_the_next_jobmanager() -> None:
         late = {"windows.numLateRecordsDropped": 2.0}
         before.measured(running, TaskMetrics(records_in=4, late_records_dropped=2, user=late))
     before.measured_last(attempt(1), TaskMetrics(records_in=5))
-    figures = before.figures_of_ended(JOB)
+    figures = before.metrics_of_ended(JOB)
     assert [(one.attempt, one.at_ms) for one in figures] == [(attempt(1), 7)], "others are told by their TaskManagers"
     after.recall(JOB, [*figures, replace(figures[0], attempt=other, metrics=b"\xff")], before.late_before(JOB))
     found = after.metrics_of(attempt(1))

@@ -7,7 +7,7 @@ from typing import Any
 from tests.unit.taskmanager.runtime.fakes import ATTEMPT, FakeClock, FakePort
 from tidegate.model.channel_events import Barrier
 from tidegate.model.checkpoint import CheckpointOptions
-from tidegate.taskmanager.runtime.checkpointing.async_part import AlignmentFigures
+from tidegate.taskmanager.runtime.checkpointing.async_part import AlignmentMetrics
 from tidegate.taskmanager.runtime.inputs.source_input import FIRST_RETRY_MS, SourceInput, SourcePace
 from tidegate.taskmanager.runtime.mailbox import Mailbox
 from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
@@ -34,7 +34,7 @@ class _Snapshots:
     has_confirmed = False
     last_confirmed = 0
 
-    def request(self, barrier: Barrier, figures: AlignmentFigures) -> None: ...
+    def request(self, barrier: Barrier, figures: AlignmentMetrics) -> None: ...
 
 
 def barrier(number: int) -> Barrier:

@@ -18,7 +18,7 @@ _LOOK_AGAIN_MS = 1_000.0
 _FLINK = "Status.JVM"
 
 
-def process_figures(process: psutil.Process | None = None) -> Mapping[str, float]:
+def process_metrics(process: psutil.Process | None = None) -> Mapping[str, float]:
     """Returns the resident bytes, CPU time in nanoseconds and threads of a process; of this one by default, then also the seconds until its
     certificates expire. Empty when the process has ended."""
     try:
@@ -35,7 +35,7 @@ def process_figures(process: psutil.Process | None = None) -> Mapping[str, float
         return {}
 
 
-class FlinkFigures:
+class StatusMetrics:
     """Measures a process under Flink's names of JVM metrics (``Status.JVM.CPU.Load``, ``.FileDescriptor.Open``, ...), as far as they apply to any
     process. Loads are averages since the previous call, as a share of this machine's processors, and absent in the first one."""
 
@@ -70,7 +70,7 @@ class FlinkFigures:
         }
 
 
-class CollectorFigures:
+class CollectorMetrics:
     """Measures Python's garbage collector in this process, under Flink's name for all collectors of a JVM together."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -82,7 +82,7 @@ class CollectorFigures:
         gc.callbacks.append(self._on_collection)
 
     def look(self, now_ms: float) -> dict[str, float]:
-        return collector_figures("All", self._count, self._spent_ms, self._rate.per_second(self._spent_ms, now_ms))
+        return collector_metrics("All", self._count, self._spent_ms, self._rate.per_second(self._spent_ms, now_ms))
 
     def close(self) -> None:
         gc.callbacks.remove(self._on_collection)
@@ -109,7 +109,7 @@ class CollectorRate:
         return max(0.0, spent_ms - before[0]) * 1000 / (now_ms - before[1])
 
 
-def collector_figures(name: str, count: float, spent_ms: float, per_second: float) -> dict[str, float]:
+def collector_metrics(name: str, count: float, spent_ms: float, per_second: float) -> dict[str, float]:
     """Returns Flink's three metrics of a garbage collector."""
     scope = f"{_FLINK}.GarbageCollector.{name}"
     return {f"{scope}.Count": float(count), f"{scope}.Time": float(spent_ms), f"{scope}.TimeMsPerSecond": per_second}
@@ -121,8 +121,8 @@ class OwnProcess:
 
     def __init__(self, now_ms: Callable[[], float] = lambda: time.monotonic() * 1000) -> None:
         self._now_ms = now_ms
-        self._seen = FlinkFigures()
-        self._collected = CollectorFigures()
+        self._seen = StatusMetrics()
+        self._collected = CollectorMetrics()
         self._looked_ms = -math.inf
         self._last: Mapping[str, float] = {}
 
@@ -130,7 +130,7 @@ class OwnProcess:
         now_ms = self._now_ms()
         if now_ms - self._looked_ms >= _LOOK_AGAIN_MS:
             self._looked_ms = now_ms
-            own = process_figures()
+            own = process_metrics()
             heap = {
                 f"{_FLINK}.Memory.Heap.Used": own.get("Status.Process.Memory.Resident", 0.0),
                 f"{_FLINK}.Memory.Heap.Max": float(psutil.virtual_memory().total),

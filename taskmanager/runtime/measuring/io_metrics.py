@@ -18,7 +18,7 @@ from tidegate.taskmanager.runtime.mailbox import Mailbox
 from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
 from tidegate.wire.task_metrics import BUSY_TIME, INPUT, MAIL_LATENCY, OUTPUT, QUANTILES
 
-Figures = dict[str, Callable[[], float]]
+Gauges = dict[str, Callable[[], float]]
 
 
 class Entered(Protocol):
@@ -54,7 +54,7 @@ class HeadInput:
         return self.counters.watermark_ms
 
 
-def input_figures(gate: InputGate) -> Figures:
+def input_metrics(gate: InputGate) -> Gauges:
     """Returns the metrics of the input gate. All credit belongs to the channels, so it counts as exclusive buffers, and there are no floating ones."""
     received = gate.received
     return {
@@ -70,7 +70,7 @@ def input_figures(gate: InputGate) -> Figures:
     }
 
 
-def output_figures(partitions: Sequence[ResultPartition]) -> Figures:
+def output_metrics(partitions: Sequence[ResultPartition]) -> Gauges:
     return {
         "numBuffersOut": lambda: sum(partition.sent_frames for partition in partitions),
         f"{OUTPUT}.Buffers.outputQueueLength": lambda: sum(partition.queued_frames() for partition in partitions),
@@ -79,7 +79,7 @@ def output_figures(partitions: Sequence[ResultPartition]) -> Figures:
     }
 
 
-def mailbox_figures(mailbox: Mailbox) -> Figures:
+def mailbox_metrics(mailbox: Mailbox) -> Gauges:
     """Returns the metrics of the mailbox. Latencies are over the last mails, and 0 before the first one."""
 
     def at(percent: float) -> Callable[[], float]:

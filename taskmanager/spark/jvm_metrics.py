@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
 
-from tidegate.aio.process_figures import CollectorRate, collector_figures
+from tidegate.aio.process_metrics import CollectorRate, collector_metrics
 from tidegate.taskmanager.spark.jvm import JavaObject
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _POOLS = {"direct": "Direct", "mapped": "Mapped"}
 
 
-def jvm_figures(context: SparkContext) -> dict[str, float]:
+def jvm_metrics(context: SparkContext) -> dict[str, float]:
     """Returns threads, classes and memory of the JVM (counts and bytes) by metric name. Empty when the JVM does not answer, since it is ending."""
     try:
         return _asked(context._jvm)
@@ -43,7 +43,7 @@ class JvmCollectors:
         figures: dict[str, float] = {}
         for name, (count, spent_ms) in {"All": (sum(counts), sum(times)), **found}.items():
             rate = self._rates.setdefault(name, CollectorRate())
-            figures |= collector_figures(name, count, spent_ms, rate.per_second(spent_ms, now_ms))
+            figures |= collector_metrics(name, count, spent_ms, rate.per_second(spent_ms, now_ms))
         return figures
 
 

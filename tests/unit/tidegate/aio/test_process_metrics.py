@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import gc
 
-from tidegate.aio.process_figures import CollectorFigures, CollectorRate, FlinkFigures, OwnProcess
+from tidegate.aio.process_metrics import CollectorMetrics, CollectorRate, OwnProcess, StatusMetrics
 
 
 def test_what_any_process_has_is_reported_under_flinks_names() -> None:
-    found = FlinkFigures().look()
+    found = StatusMetrics().look()
     assert found["Status.JVM.CPU.Time"] > 0
     assert found["Status.JVM.Threads.Count"] >= 1
     assert 0 < found["Status.JVM.FileDescriptor.Open"] <= found["Status.JVM.FileDescriptor.Max"]
@@ -21,7 +21,7 @@ def test_collections_are_counted_and_timed() -> None:
         now_s[0] += 0.5
         return now_s[0]
 
-    collected = CollectorFigures(clock)
+    collected = CollectorMetrics(clock)
     try:
         before = collected.look(0.0)["Status.JVM.GarbageCollector.All.Count"]
         gc.collect()
