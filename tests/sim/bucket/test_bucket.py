@@ -40,7 +40,7 @@ _on = lease.Lease.on
 
 
 def _takes_silence_for_success(self: lease.Lease, event: lease.LeaseEvent, now_ms: int) -> Sequence[lease.LeaseCommand]:
-    if isinstance(event, lease.NotAnswered) and isinstance(self._asked, lease.Swap):
+    if isinstance(event, lease.NotAnswered) and isinstance(self._in_flight, lease.Swap):
         event = lease.Swapped(lease.Version("unknown"))
     return _on(self, event, now_ms)
 
