@@ -243,10 +243,10 @@ def test_functions_of_series_frames_and_arrays(tables: TableEnvironment) -> None
     [
         ("pandas", lambda a: a[:1], "it returned 1 values for 3 rows"),
         ("pandas", lambda a: 1, r"it returned int, not a pandas.Series"),
-        ("pandas", lambda a: a.astype(str), "what it returned does not fit BIGINT, which is declared"),
-        ("pandas", lambda a: a + 0.5, "what it returned does not fit BIGINT, which is declared"),
+        ("pandas", lambda a: a.astype(str), "what it returned does not fit the declared type BIGINT"),
+        ("pandas", lambda a: a + 0.5, "what it returned does not fit the declared type BIGINT"),
         ("arrow", lambda a: a.to_pylist(), "it returned list, not a pyarrow.Array"),
-        ("arrow", lambda a: pa.array(["1", "2", "3"]), "what it returned does not fit BIGINT, which is declared"),
+        ("arrow", lambda a: pa.array(["1", "2", "3"]), "what it returned does not fit the declared type BIGINT"),
     ],
 )
 def test_batches_of_another_length_or_type_are_refused(

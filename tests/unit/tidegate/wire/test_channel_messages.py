@@ -43,5 +43,5 @@ def test_events_that_are_nested_too_deeply(fields: bytes) -> None:
 
 
 def test_a_manifest_that_is_nested_too_deeply() -> None:
-    with pytest.raises(CorruptData, match="line 2 is not what a checkpoint holds there"):
+    with pytest.raises(CorruptData, match="line 2 does not have the form of a checkpoint"):
         manifest_from_bytes(signed(b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n"), "_metadata")

@@ -37,5 +37,5 @@ def test_what_the_peer_would_refuse_is_not_sent(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_bytes_that_are_no_message_are_told() -> None:
-    with pytest.raises(CorruptFrame, match="3 bytes are no FromSubtask"):
+    with pytest.raises(CorruptFrame, match="3 bytes are not a FromSubtask"):
         frames.parse(subtask_pb2.FromSubtask, b"\xff\xff\xff")

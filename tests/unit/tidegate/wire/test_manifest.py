@@ -108,9 +108,9 @@ def test_an_intact_file_of_another_version_is_told_apart_from_a_damaged_one() ->
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"parallelism": 0}, "parallelism 0 of at most 128"),
-        ({"parallelism": 1}, "subtask 1 of 1"),
-        ({"max_parallelism": 65}, "key groups 64 to 66 of 65"),
+        ({"parallelism": 0}, "the parallelism 0 is not between 1 and the maximum 128"),
+        ({"parallelism": 1}, "subtask 1 of an operator with parallelism 1"),
+        ({"max_parallelism": 65}, "key groups 64 to 66 are not within the 65 that exist"),
     ],
 )
 def test_numbers_that_do_not_fit_together_are_named(change: dict[str, int], message: str) -> None:
