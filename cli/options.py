@@ -112,7 +112,7 @@ def load_configuration(config: Path | None, definitions: Sequence[str], *forced:
 
 
 def address_definitions(job_manager: str | None) -> list[str]:
-    """Returns `--jobmanager` as definitions. Raises `Misuse` for a text that is no address."""
+    """Converts the value of `--jobmanager` to settings (`KEY=VALUE`). Raises `Misuse` for a text that is not an address."""
     if job_manager is None:
         return []
     host, colon, port = job_manager.rpartition(":")
@@ -122,7 +122,7 @@ def address_definitions(job_manager: str | None) -> list[str]:
 
 
 def leader_definitions(job_manager: str | None) -> list[str]:
-    """Returns `--jobmanager` as definitions for a process that would otherwise look up the leader in the cluster's store."""
+    """Converts the value of `--jobmanager` to settings for a process that would otherwise look up the leader in the cluster's store."""
     from tidegate.model.options import HighAvailabilityOptions, HighAvailabilityType
 
     if job_manager is None:

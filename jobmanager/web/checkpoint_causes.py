@@ -31,7 +31,7 @@ _NAMED = 3
 
 
 class CheckpointCauses:
-    """The noted causes, by job and checkpoint."""
+    """Remembers why subtasks were late in each checkpoint, by job and checkpoint."""
 
     def __init__(self, measures: MetricStore) -> None:
         self._measures = measures

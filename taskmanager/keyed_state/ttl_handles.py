@@ -40,7 +40,7 @@ class TtlPlace:
             backend.each_record.append(self._step)
 
     def enter(self) -> tuple[int, Entry, int]:
-        """Does a step of the cleanup. Returns key group, entry and time of an access."""
+        """Begins an access to state: removes a few expired entries first, and returns the key group and entry of the current key, and the time."""
         self._step()
         backend = self._backend
         return backend.group, (backend.key, backend.namespace if self._windowed else None), backend.now_ms()

@@ -115,7 +115,7 @@ class Increments:
         return chain if checkpoint_id >= options.oldest_base_id else None
 
     def written(self, checkpoint_id: int, chain: SegmentChain) -> None:
-        """Notes the chain of a checkpoint that was written. Not for savepoints: no checkpoint builds upon their files."""
+        """Remembers the files of a checkpoint that was written, so that later ones may refer to them. Not for savepoints, to which no checkpoint refers."""
         self._written[checkpoint_id] = chain
 
     def confirmed(self, checkpoint_id: int) -> None:

@@ -60,7 +60,7 @@ class ChainedTarget:
     __slots__ = ("_counted", "_operator", "_position", "_times", "_works_on", "takes_records")
 
     def __init__(self, operator: Operator, counted: OperatorInput, position: int, times: OperatorTimes) -> None:
-        """``position``: of the target operator in the chain."""
+        """Connects an output to the next operator of the chain, which stands at ``position``."""
         self._operator = operator
         self._works_on = operator.works_on
         self.takes_records = operator.works_on != "arrow"

@@ -194,7 +194,7 @@ class SubtaskControl:
 
     async def _lowest(self, request: common_pb2.AlignWatermarkRequest) -> common_pb2.AlignWatermarkResponse:
         if self._align is None:
-            raise InternalError("this TaskManager aligns no watermarks")
+            raise InternalError("watermark alignment is not available on this TaskManager")
         return await self._align(request)
 
     async def _send_blob(self, key: str, call_id: int, stream: SubtaskStream) -> None:

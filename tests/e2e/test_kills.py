@@ -102,7 +102,7 @@ def test_the_result_is_exact_with_a_spark_dataframe_as_source(tmp_path: Path) ->
     with Cluster(tmp_path / "cluster", {"tidegate.spark.rehearse-sql": "true"}) as cluster:
         made_ready(cluster, 2)
         for process in cluster.task_managers:
-            wait_until(partial(process.says, "Spark SQL is rehearsed"), 180, f"{process.name} has rehearsed")
+            wait_until(partial(process.says, "Spark SQL is warmed up"), 180, f"{process.name} has rehearsed")
         run = CountsRun(tmp_path / "run", input="spark", seconds=12, rows=12_000)
         run_with_kills(cluster, run, [kill_subtask, kill_task_manager], f"{SEED} spark")
 

@@ -47,7 +47,7 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """The phases of one subtask, or of the JobManager. ``spans`` follow each other from ``start_ms`` on (after the trigger)."""
+    """The phases of one checkpoint in one subtask, or in the JobManager. ``spans`` follow each other, beginning ``start_ms`` after the trigger."""
 
     name: str
     spans: tuple[Span, ...]

@@ -63,7 +63,7 @@ class EnvironmentSettings:
         return self.options.get(_DATABASE, "default_database")
 
     def get_configuration(self) -> Configuration:
-        """Returns the options, the mode among them."""
+        """Returns the settings as a configuration, including the execution mode."""
         return Configuration({**self.options, MODE: "STREAMING" if self.is_streaming else "BATCH"})
 
 

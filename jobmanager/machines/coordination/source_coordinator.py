@@ -122,11 +122,11 @@ class SourceCoordinator:
         splits.extendleft(reversed(back))
 
     def adopt_discovered(self, splits: Iterable[SourceSplit]) -> None:
-        """Adds splits that an adopted reader discovered and that no completed checkpoint holds there."""
+        """Adds splits that an adopted reader discovered and that are not in the last completed checkpoint."""
         self.on_discovered(SplitsDiscovered(tuple(splits)))
 
     def adopt(self, subtask: int, splits: Iterable[SourceSplit]) -> None:
-        """Notes splits that an earlier JobManager assigned to an adopted reader and that no completed checkpoint holds there."""
+        """Records splits that an earlier JobManager assigned to an adopted reader and that are not in the last completed checkpoint."""
         taken = {split.split_id: split for split in splits}
         self._unassigned = deque(split for split in self._unassigned if split.split_id not in taken)
         self._assigned(subtask, tuple(taken.values()))

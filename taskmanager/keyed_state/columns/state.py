@@ -181,7 +181,7 @@ class ColumnarKeyedState:
             self.restoring.close()
 
     def _bytes_of(self, segments: Sequence[SegmentHandle]) -> int:
-        """Returns the bytes of the owned rows in the files of segments, as far as their handles say."""
+        """Estimates, from the handles of state files, how many bytes the rows of this subtask's key groups take in them."""
         return sum(
             int(rows_by_group(s, self._owned).sum()) * s.handle.size_bytes // max(s.offsets[-1], 1)
             for s in segments

@@ -129,7 +129,7 @@ class EventTimes:
         self._quiet_since_ms = None
 
     def note_quiet(self) -> None:
-        """Notes that there was nothing to read."""
+        """Records the time from which a source has had nothing to read, for idleness."""
         if self._quiet_since_ms is None:
             self._quiet_since_ms = self._context.clock.monotonic_ms()
 

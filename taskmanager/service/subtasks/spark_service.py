@@ -84,7 +84,7 @@ class SparkService:
             session.rehearse()
             if self._rehearses_sql and not self._is_closing:
                 session.rehearse_sql()
-                _log.info("Spark SQL is rehearsed")
+                _log.info("Spark SQL is warmed up")
 
         threading.Thread(target=rehearse, name="rehearsal", daemon=True).start()
 

@@ -63,7 +63,8 @@ class ColumnarWindow(Operator):
         slide_ms: int | None = None,
         columns: Sequence[str] = (),
     ) -> None:
-        """``slide_ms``: divides ``size_ms``; ``None``: the windows tumble. ``columns``: of partials, to which state of earlier versions is converted."""
+        """Creates the operator. ``slide_ms``: the slide, which divides ``size_ms``; ``None`` for tumbling windows. ``columns``: the columns of partials, to
+        which state of earlier versions is converted."""
         self._name = name
         self._size_ms = size_ms
         self._slide_ms = slide_ms or size_ms

@@ -32,7 +32,7 @@ class WindowContents(ABC):
 
     @abstractmethod
     def replace(self, group: int, entry: Entry, records: Sequence[Record]) -> None:
-        """Replaces the contents by these records. For contents that are records."""
+        """Replaces the records of a window; only for windows that keep their records."""
 
     @abstractmethod
     def merge(self, group: int, target: Entry, sources: Sequence[Entry]) -> None:

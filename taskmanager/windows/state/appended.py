@@ -104,7 +104,7 @@ class _Added(KeptChange):
 
 
 class Appended(KeptChanges[_Added]):
-    """The rows that were added to windows, kept for deltas. Column 0 of a batch is the number of its window."""
+    """Rows that were added to windows since the last checkpoint, which an incremental checkpoint writes. Column 0 of a batch is the number of its window."""
 
     def __init__(self, limit_bytes: int | None = None) -> None:
         """``limit_bytes``: if more bytes wait, nothing is kept; ``None``: not bounded."""

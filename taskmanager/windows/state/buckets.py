@@ -200,7 +200,7 @@ class WindowBuckets:
         min_merge_rows: int = MIN_MERGE_ROWS,
         spilling: Spilling | None = None,
     ) -> None:
-        """``spilling``: ``None``: everything is held in memory."""
+        """Creates empty buckets. ``spilling`` is ``None``: everything stays in memory."""
         self._spilling = spilling
         self._bucket_rows = bucket_rows
         self._min_merge_rows = min_merge_rows

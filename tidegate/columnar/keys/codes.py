@@ -163,7 +163,7 @@ def _width(columns: Sequence[pa.Array], limit: int) -> int:
 
 
 def _is_constant(column: pa.Array) -> bool:
-    """Returns whether all rows have the same number, as those of one window do."""
+    """Returns whether an integer column has the same value in all rows, as the column of window numbers often has."""
     if column.null_count or not pa.types.is_integer(column.type):
         return False
     values = as_numpy(column)

@@ -378,7 +378,7 @@ def rows_one_by_one(
     for index, value in enumerate(objects(values)):
         found = alone(value)
         if isinstance(found, str):
-            raise PoisonRecord(index, f"not one {what} with the fields {schema.names}: {found}")
+            raise PoisonRecord(index, f"the message is not one {what} with the fields {schema.names}: {found}")
         rows.append(found)
     return pa.concat_batches(rows)
 

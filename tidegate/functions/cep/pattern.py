@@ -133,7 +133,9 @@ class Pattern:
         self._check_can_have_quantifier()
         if to_times is None:
             if from_times <= 0:
-                raise MalformedPatternException("You should give a positive number greater than 0.")
+                raise MalformedPatternException(
+                    f"You should give a positive number greater than 0. times() got {from_times}."
+                )
             to_times = from_times
         self._quantifier = Quantifier.times(self._quantifier.get_consuming_strategy())
         if from_times == 0:

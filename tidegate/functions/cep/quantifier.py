@@ -45,11 +45,11 @@ class Times:
     def __post_init__(self) -> None:
         if self.from_ <= 0:
             raise MalformedPatternException(
-                f"times({self.from_}, {self.to}): The from should be a positive number greater than 0."
+                f"The from should be a positive number greater than 0. times() got {self.from_}."
             )
         if self.to < self.from_:
             raise MalformedPatternException(
-                f"times({self.from_}, {self.to}): The to should be a number greater than or equal to from: {self.from_}."
+                f"The to should be a number greater than or equal to from: {self.from_}. times() got {self.to}."
             )
 
 

@@ -32,11 +32,11 @@ class NotedAttempts:
         return max(self.of_all, self.of_regions.get(region, -1))
 
     def covers(self, region: int | None, attempt: int) -> bool:
-        """Returns whether an attempt, or a later one of the same region, is noted. ``None``: of all regions."""
+        """Returns whether the job store holds this attempt number of a region, or a higher one. ``region`` is ``None``: for all regions."""
         return attempt <= (self.of_all if region is None else self.of(region))
 
     def noting(self, attempts: Mapping[int | None, int]) -> NotedAttempts:
-        """Returns the notes with these attempts added. ``None``: the number of all regions."""
+        """Returns a copy in which these attempt numbers are added, by region. Key ``None``: a number for all regions."""
         of_all = max(self.of_all, attempts.get(None, -1))
         more = {region: attempt for region, attempt in attempts.items() if region is not None}
         regions = {region: max(self.of(region), more.get(region, -1)) for region in {*self.of_regions, *more}}

@@ -57,7 +57,7 @@ def reloads_of(options: Mapping[str, str]) -> Reloads | None:
     if strategy == "PERIODIC":
         for key in (ISO_TIME, DAYS):
             if key in options:
-                raise InvalidJob(f"'{key}' is of '{STRATEGY}' = 'TIMED', which is not set")
+                raise InvalidJob(f"'{key}' needs '{STRATEGY}' = 'TIMED', which is not set")
         if INTERVAL not in options:
             if SCHEDULE in options or STRATEGY in options:
                 raise InvalidJob(f"Missing '{INTERVAL}' option. It must be specified for PERIODIC reload strategy.")
@@ -72,7 +72,7 @@ def reloads_of(options: Mapping[str, str]) -> Reloads | None:
         raise InvalidJob(f"Invalid value for option '{STRATEGY}': '{strategy}' is not one of PERIODIC and TIMED")
     for key in (INTERVAL, SCHEDULE):
         if key in options:
-            raise InvalidJob(f"'{key}' is of '{STRATEGY}' = 'PERIODIC', and TIMED is set")
+            raise InvalidJob(f"'{key}' needs '{STRATEGY}' = 'PERIODIC', but TIMED is set")
     if ISO_TIME not in options:
         raise InvalidJob(f"Missing '{ISO_TIME}' option. It must be specified for TIMED reload strategy.")
     days = options.get(DAYS, "1")

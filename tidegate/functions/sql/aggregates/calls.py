@@ -114,7 +114,7 @@ class CompiledAggregates:
             call.merge(inner, more)
 
     def values(self, acc: Accumulator) -> tuple[Any, ...]:
-        """Returns the result of each call."""
+        """Returns the result of each aggregate call, from an accumulator."""
         return tuple([call.value(inner) for call, inner in zip(self._calls, acc[1], strict=True)])
 
 

@@ -211,7 +211,7 @@ def test_reloads_are_those_of_the_options(options: dict[str, str], wanted: Reloa
         ({"lookup.full-cache.reload-strategy": "TIMED"}, "It must be specified for TIMED reload strategy"),
         ({f"{PERIODIC}.interval": "soon"}, "'soon' is not a duration from 1 ms"),
         ({f"{PERIODIC}.interval": "1 s", f"{PERIODIC}.schedule-mode": "X"}, "not one of FIXED_DELAY and FIXED_RATE"),
-        ({f"{TIMED}.iso-time": "10:15"}, "is of 'lookup.full-cache.reload-strategy' = 'TIMED'"),
+        ({f"{TIMED}.iso-time": "10:15"}, "needs 'lookup.full-cache.reload-strategy' = 'TIMED'"),
         (
             {"lookup.full-cache.reload-strategy": "TIMED", f"{TIMED}.iso-time": "25:00"},
             "'25:00' is not a time such as 10:15",

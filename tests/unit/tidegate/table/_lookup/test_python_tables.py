@@ -174,7 +174,7 @@ def test_keys_without_rows_are_asked_again_while_others_are() -> None:
         ({"class": WHERE, "lookup.cache": "FULL"}, "a lookup class is asked by key and cannot be read whole"),
         ({"class": WHERE, "lookup.cache": "PARTIAL"}, "a cache that is PARTIAL needs a bound"),
         ({"class": WHERE, "lookup.cache": "SOME"}, "'SOME' is not one of NONE, PARTIAL, FULL"),
-        ({"class": WHERE, "lookup.partial-cache.max-rows": "5"}, "is of 'lookup.cache' = 'PARTIAL', and it is NONE"),
+        ({"class": WHERE, "lookup.partial-cache.max-rows": "5"}, "needs 'lookup.cache' = 'PARTIAL', but that is NONE"),
     ],
 )
 def test_options_that_cannot_be_are_named(options: dict[str, str], said: str) -> None:
@@ -195,7 +195,7 @@ def test_options_that_cannot_be_are_named(options: dict[str, str], said: str) ->
             {"lookup.cache": "PARTIAL", "lookup.partial-cache.expire-after-write": "x"},
             "'x' is not a duration, such as 10 min",
         ),
-        ({"lookup.cache": "FULL", "lookup.partial-cache.max-rows": "5"}, "is of 'lookup.cache' = 'PARTIAL'"),
+        ({"lookup.cache": "FULL", "lookup.partial-cache.max-rows": "5"}, "needs 'lookup.cache' = 'PARTIAL'"),
     ],
 )
 def test_options_of_databases_that_cannot_be_are_named(options: dict[str, str], said: str) -> None:
