@@ -332,11 +332,13 @@ class RelationalOperator(KeyedOperator):
         if not positions:
             return [()] * len(changes), [self._backend.owned.start] * len(changes)
         only = positions[0] if len(positions) == 1 else None
-        keys = canonical_keys(
+        keys: list[Any] = (
             [row[only] for _, row in changes]
             if only is not None
             else [tuple([row[position] for position in positions]) for _, row in changes]
         )
+        if not all(_is_plain(data.column(position).type) for position in positions):
+            keys = canonical_keys(keys)
         groups = key_groups(
             hash_columns([data.column(position) for position in positions]), self.context.max_parallelism
         )

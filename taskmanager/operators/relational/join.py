@@ -167,8 +167,6 @@ class Join(RelationalOperator):
         at: Places,
         index: int,
     ) -> None:
-        if not len(own):
-            return
         rows, others = pa.array(own), pa.array(at)
         parts = [column.take(rows) for column in mine], [column.take(others) for column in theirs]
         arrays = [*parts[index], *parts[1 - index]]

@@ -11,8 +11,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from tidegate.functions.sql.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, adds
-from tidegate.functions.sql.rows import Change, Row
+from tidegate.functions.sql.rows import Change, Row, batch_of_repeated
 from tidegate.plan.specs import SortField
+from tidegate.records.batch import ArrowBatch
 from tidegate.taskmanager.operators.relational.base import KEEP, RelationalOperator, differs, name_of
 from tidegate.taskmanager.operators.relational.timed import TimedOperator
 
@@ -163,6 +164,8 @@ class TopN(RelationalOperator):
         self._first, self._last = ranks[0] - 1, ranks[1]
         self._last_rank = last_rank
         self._outputs_number = outputs_number
+        self._told_ranks: list[int] = []
+        """The rank of each row that a batch emits, where ranks are emitted."""
         self._generates_update_before = generates_update_before
         self._upsert_keys = upsert_keys
         self._keeps_all = retracts
@@ -171,6 +174,13 @@ class TopN(RelationalOperator):
         """Whether a row that takes the rank of another updates it. As in Flink, it does so also without a column of ranks where the first ranks are left out
         (``AbstractTopNFunction.hasOffset``) or there is only one (``FastTop1Function``).
         """
+
+    def emit(self, out: Sequence[Change]) -> None:
+        """Emits changes. A row stands in many of them, with one rank after the other, so it becomes columns once."""
+        ranks, self._told_ranks = self._told_ranks, []
+        if out:
+            more = [ranks] if self._outputs_number else []
+            self.context.output.emit(ArrowBatch(batch_of_repeated(out, self._schema, more)))
 
     def change(self, state: Any, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
         rows: list[Row] = state or []
@@ -232,17 +242,24 @@ class TopN(RelationalOperator):
 
     def _opened(self, rows: Sequence[Row], at: int, out: list[Change]) -> None:
         """Emits the changes of an inserted row and of the rows after it, whose ranks increase by 1, also where rows are equal."""
-        for rank in range(at, len(rows) - 1):
-            self._told(UPDATE_BEFORE, rows[rank + 1], rank, out)
-            self._told(UPDATE_AFTER, rows[rank], rank, out)
+        self._shifted(rows[1:], rows, at, len(rows) - 1, out)
         self._told(INSERT, rows[-1], len(rows) - 1, out)
 
     def _closed(self, rows: Sequence[Row], at: int, out: list[Change]) -> None:
         """Emits the changes of a deleted row and of the rows after it, whose ranks decrease by 1."""
-        for rank in range(at, len(rows) - 1):
-            self._told(UPDATE_BEFORE, rows[rank], rank, out)
-            self._told(UPDATE_AFTER, rows[rank + 1], rank, out)
+        self._shifted(rows, rows[1:], at, len(rows) - 1, out)
         self._told(DELETE, rows[-1], len(rows) - 1, out)
+
+    def _shifted(self, before: Sequence[Row], now: Sequence[Row], begin: int, end: int, out: list[Change]) -> None:
+        """Emits that the ranks from ``begin`` to ``end`` have other rows."""
+        begin, end = max(begin, self._first), end if self._last is None else min(end, self._last)
+        numbered = self._told_ranks
+        for rank in range(begin, end):
+            if self._generates_update_before:
+                out.append((UPDATE_BEFORE, before[rank]))
+                numbered.append(rank + 1)
+            out.append((UPDATE_AFTER, now[rank]))
+            numbered.append(rank + 1)
 
     def _left(self, rows: Sequence[Row], at: int, out: list[Change]) -> None:
         """Emits the deletion of a row, and the insertion of the row that moves up to the last rank, also if the two are equal."""
@@ -254,10 +271,8 @@ class TopN(RelationalOperator):
     def _told(self, kind: int, row: Row, rank: int, out: list[Change]) -> None:
         is_in = self._first <= rank and (self._last is None or rank < self._last)
         if is_in and (kind != UPDATE_BEFORE or self._generates_update_before):
-            out.append((kind, self._ranked(row, rank - self._first)))
-
-    def _ranked(self, row: Row, at: int) -> Row:
-        return (*row, self._first + at + 1) if self._outputs_number else row
+            out.append((kind, row))
+            self._told_ranks.append(rank + 1)
 
     def _unnumbered(self, before: Sequence[Row], now: Sequence[Row], out: list[Change]) -> None:
         """Emits changes without ranks. A row that replaces the one of its key is emitted as its update."""

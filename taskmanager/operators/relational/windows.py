@@ -418,8 +418,7 @@ class WindowJoin(WindowRows):
         for index in (0, 1):
             state.remove_list((*span, index))
         matched: set[int] = set()
-        for row in left:
-            found = self._matcher.positions(row, right)
+        for row, found in zip(left, self._matcher.positions_of_each(left, right), strict=True):
             if self._type in ("SEMI", "ANTI"):
                 if bool(found) == (self._type == "SEMI"):
                     yield row

@@ -40,6 +40,29 @@ def batch_of(changes: Sequence[Change], schema: pa.Schema) -> pa.RecordBatch:
     )
 
 
+def batch_of_repeated(
+    changes: Sequence[Change], schema: pa.Schema, more: Sequence[Sequence[Any]] = ()
+) -> pa.RecordBatch:
+    """Converts changes to a batch as ``batch_of`` does, but each row object only once, however often it occurs. ``more``: values of the columns behind those
+    of the rows.
+    """
+    fields = list(schema)
+    arrays = []
+    if has_kinds(schema):
+        fields.pop()
+        arrays = [pa.array([kind for kind, _ in changes], pa.int8())]
+    behind = fields[len(fields) - len(more) :]
+    arrays = [*(array_of_values(values, field.type) for values, field in zip(more, behind, strict=True)), *arrays]
+    rows = [row for _, row in changes]
+    numbers = list(map(id, rows))
+    distinct = dict(zip(numbers, rows, strict=True))
+    place_of = dict(zip(distinct, range(len(distinct)), strict=True))
+    places = pa.array([place_of[number] for number in numbers], pa.int64())
+    columns = zip(*distinct.values(), strict=True) if rows else [()] * (len(fields) - len(more))
+    taken = [array_of_values(values, field.type).take(places) for values, field in zip(columns, fields, strict=False)]
+    return pa.RecordBatch.from_arrays([*taken, *arrays], schema=schema)
+
+
 def values_of(column: pa.Array) -> list[Any]:
     """Converts a column to values as rows hold them."""
     stored = _stored(column.type)
