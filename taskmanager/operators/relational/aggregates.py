@@ -5,12 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.functions.sql.aggregates import CompiledAggregates
-from tidegate.functions.sql.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, adds
+from tidegate.functions.sql.aggregates.running import Results, Running, RunningAggregates, Segments
+from tidegate.functions.sql.changelog import (
+    DELETE,
+    INSERT,
+    UPDATE_AFTER,
+    UPDATE_BEFORE,
+    adds,
+    as_inserts,
+    has_kinds,
+)
 from tidegate.functions.sql.rows import Change, Row
-from tidegate.taskmanager.operators.relational.base import RelationalOperator, differs
+from tidegate.records.batch import ArrowBatch
+from tidegate.taskmanager.operators.relational.base import KeyedChanges, RelationalOperator, differs
 from tidegate.taskmanager.operators.relational.kept_counts import KeptCounts
 
 
@@ -60,6 +72,66 @@ class GroupAggregate(RelationalOperator):
     def begin_batch(self) -> None:
         self._shown.clear()
         self._touched.clear()
+
+    def work(self, batch: KeyedChanges, input_index: int) -> None:
+        """Computes a batch by arrays, where they can compute all calls and no row is taken back that is not there."""
+        if self._folds or self._aggregates.running is None or not self._ran(batch, self._aggregates.running):
+            super().work(batch, input_index)
+
+    def _ran(self, batch: KeyedChanges, running: RunningAggregates) -> bool:
+        """Computes a batch by arrays, unless its rows need to be processed one by one. Returns whether it did."""
+        added = np.isin(np.asarray(as_inserts(batch.data).columns[-1]), (INSERT, UPDATE_AFTER))
+        if not (self._retracts or added.all()):
+            return False
+        group_of, key_of = batch.by_key()
+        held = running.held([self.read(group, key, batch.now_ms) for key, group in group_of.items()])
+        segments = Segments(key_of, added, held.rows)
+        if not segments.are_consistent:
+            return False
+        totals = running.run(batch.data, segments, added, held)
+        self._emit_running(batch.data, running, segments, held, totals)
+        left = running.accumulators(totals.at(segments.lasts))
+        for (key, group), acc in zip(group_of.items(), left, strict=True):
+            self.write(group, key, acc if acc[0] else None, batch.now_ms)
+        self.clean(len(batch.keys), batch.now_ms)
+        return True
+
+    def _emit_running(
+        self, data: pa.RecordBatch, running: RunningAggregates, segments: Segments, held: Running, totals: Running
+    ) -> None:
+        """Emits for each row the results before it and after it, as ``_tell`` does."""
+        was_there, is_there = ~segments.is_new, totals.rows != 0
+        after, first = running.results(totals), segments.is_first
+        before = [
+            Results(
+                _one_before(now.values, first, old.values[segments.keys]),
+                _one_before(now.nulls, first, old.nulls[segments.keys]),
+            )
+            for now, old in zip(after, running.results(held), strict=True)
+        ]
+        updates = np.full(data.num_rows, self._ttl_ms > 0)
+        for now, old in zip(after, before, strict=True):
+            updates |= now.differs(old)
+        both = was_there & is_there
+        told = np.empty((data.num_rows, 2), np.bool_)
+        told[segments.order, 0] = was_there & ~is_there | both & updates & self._generates_update_before
+        told[segments.order, 1] = is_there & (~was_there | updates)
+        rows, sides = np.nonzero(told)
+        if not len(rows):
+            return
+        place_of = np.empty(data.num_rows, np.intp)
+        place_of[segments.order] = np.arange(data.num_rows)
+        at, is_after = place_of[rows], sides == 1
+        fields = list(self._schema)
+        groups = [data.column(position).take(pa.array(rows)) for position in self._grouping]
+        arrays = [group.cast(field.type) for group, field in zip(groups, fields, strict=False)]
+        for now, old, field in zip(after, before, fields[len(arrays) :], strict=False):
+            values = np.where(is_after, now.values[at], old.values[at])
+            arrays.append(Results(values, np.where(is_after, now.nulls[at], old.nulls[at])).column(field.type))
+        if has_kinds(self._schema):
+            of_after, of_before = np.where(was_there, UPDATE_AFTER, INSERT), np.where(is_there, UPDATE_BEFORE, DELETE)
+            arrays.append(pa.array(np.where(is_after, of_after[at], of_before[at]).astype(np.int8)))
+        self.context.output.emit(ArrowBatch(pa.RecordBatch.from_arrays(arrays, schema=self._schema)))
 
     def change(self, state: Any, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
         added, aggregates = adds(kind), self._aggregates
@@ -120,3 +192,9 @@ class GroupAggregate(RelationalOperator):
             if self._generates_update_before:
                 out.append((UPDATE_BEFORE, group + before))
             out.append((UPDATE_AFTER, group + now))
+
+
+def _one_before(values: npt.NDArray[Any], is_first: npt.NDArray[np.bool_], held: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Returns for each row the value of the row before, and of a first row what is held."""
+    before = np.roll(values, 1)
+    return np.where(is_first, held, before)

@@ -11,15 +11,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.columnar.keys.hashing import hash_columns, key_groups
 from tidegate.common.typeinfo import Types
 from tidegate.functions.base import UserCode
-from tidegate.functions.sql.rows import Change, Row, batch_of, changes_of
+from tidegate.functions.sql.rows import Change, Row, batch_of, changes_of, values_of
 from tidegate.model.program import KeySpec
 from tidegate.records.batch import ArrowBatch, Batch
 from tidegate.records.canonical.forms import EncodedKey, canonical_key, canonical_keys
@@ -203,20 +205,32 @@ def differs(before: Row, now: Row) -> bool:
     return before != now or any(value != value for value in now)
 
 
-@dataclass(frozen=True, slots=True)
 class KeyedChanges:
-    """A batch of an input: its columns, and for each row its kind with its values, its key and its key group. ``now_ms``: when it came."""
+    """A batch of an input: its columns, and for each row its key and its key group. ``now_ms``: when it came. Rows become plain values when they are asked
+    for.
+    """
 
-    data: pa.RecordBatch
-    changes: Sequence[Change]
-    keys: Sequence[Any]
-    groups: Sequence[int]
-    now_ms: int
+    def __init__(self, data: pa.RecordBatch, keys: Sequence[Any], groups: Sequence[int], now_ms: int) -> None:
+        self.data = data
+        self.keys = keys
+        self.groups = groups
+        self.now_ms = now_ms
+
+    @cached_property
+    def changes(self) -> list[Change]:
+        """Returns the kind of each row with its values."""
+        return changes_of(self.data)
 
     @property
     def values(self) -> list[Row]:
         """Returns the rows without their kinds."""
         return [row for _, row in self.changes]
+
+    def by_key(self) -> tuple[dict[Any, int], npt.NDArray[np.intp]]:
+        """Returns the keys of the batch with their key groups, and for each row the number of its key among them."""
+        group_of = dict(zip(self.keys, self.groups, strict=True))
+        place_of = {key: place for place, key in enumerate(group_of)}
+        return group_of, np.array([place_of[key] for key in self.keys], np.intp)
 
 
 class RelationalOperator(KeyedOperator):
@@ -273,9 +287,8 @@ class RelationalOperator(KeyedOperator):
         if not data.num_rows:
             return
         self._backend.merge_some()
-        changes = changes_of(data)
-        keys, groups = self._places(data, changes, self._positions[input_index])
-        self.work(KeyedChanges(data, changes, keys, groups, self.context.clock.now_ms()), input_index)
+        keys, groups = self._places(data, self._positions[input_index])
+        self.work(KeyedChanges(data, keys, groups, self.context.clock.now_ms()), input_index)
 
     def work(self, batch: KeyedChanges, input_index: int) -> None:
         """Processes a batch of at least one row: row after row here. An operator that decides something for all rows at once does it in this method."""
@@ -296,7 +309,7 @@ class RelationalOperator(KeyedOperator):
                 changed[key] = group
         for key, group in changed.items():
             self.write(group, key, states[key], now_ms)
-        self.clean(len(batch.changes), now_ms)
+        self.clean(len(batch.keys), now_ms)
         self.end_batch(out)
         self.emit(out)
 
@@ -325,23 +338,16 @@ class RelationalOperator(KeyedOperator):
     def change(self, state: Any, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
         """Processes one row with the state of its key (``None`` if there is none). Returns the new state, or ``KEEP``, and adds what is emitted to ``out``."""
 
-    def _places(
-        self, data: pa.RecordBatch, changes: Sequence[Change], positions: Sequence[int]
-    ) -> tuple[list[Any], list[int]]:
+    def _places(self, data: pa.RecordBatch, positions: Sequence[int]) -> tuple[list[Any], list[int]]:
         """Returns the key and the key group of each row."""
         if not positions:
-            return [()] * len(changes), [self._backend.owned.start] * len(changes)
-        only = positions[0] if len(positions) == 1 else None
-        keys: list[Any] = (
-            [row[only] for _, row in changes]
-            if only is not None
-            else [tuple([row[position] for position in positions]) for _, row in changes]
-        )
-        if not all(_is_plain(data.column(position).type) for position in positions):
+            return [()] * data.num_rows, [self._backend.owned.start] * data.num_rows
+        columns = [data.column(position) for position in positions]
+        values = list(map(values_of, columns))
+        keys: list[Any] = values[0] if len(values) == 1 else list(zip(*values, strict=True))
+        if not all(_is_plain(column.type) for column in columns):
             keys = canonical_keys(keys)
-        groups = key_groups(
-            hash_columns([data.column(position) for position in positions]), self.context.max_parallelism
-        )
+        groups = key_groups(hash_columns(columns), self.context.max_parallelism)
         self._check(keys, groups)
         return keys, groups.tolist()
 

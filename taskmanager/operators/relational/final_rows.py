@@ -13,7 +13,7 @@ from tidegate.functions.sql.rows import Change, Row
 from tidegate.model.channel_events import END_OF_TIME
 from tidegate.plan.specs import SortField
 from tidegate.records.canonical.forms import canonical_keys
-from tidegate.taskmanager.operators.relational.base import RelationalOperator
+from tidegate.taskmanager.operators.relational.base import KeyedChanges, RelationalOperator
 from tidegate.taskmanager.operators.relational.ranks import sort_key
 
 _BATCH_ROWS = 4096
@@ -65,6 +65,11 @@ class FinalRows(RelationalOperator):
             self.emit([(INSERT, self._if_none)])
         super().on_watermark(END_OF_TIME)
 
+    def work(self, batch: KeyedChanges, input_index: int) -> None:
+        """Processes a batch in which each row is its own key, in the key group by which it was distributed."""
+        batch.keys = canonical_keys(batch.values)
+        super().work(batch, input_index)
+
     def results(self, rows: Iterator[Row]) -> Iterator[Row]:
         """Returns what is emitted for the rows that are left, in their order."""
         return rows
@@ -73,13 +78,6 @@ class FinalRows(RelationalOperator):
         for _group, _entry, (row, count) in self._state.entries():
             for _ in range(count):
                 yield row
-
-    def _places(
-        self, data: pa.RecordBatch, changes: Sequence[Change], positions: Sequence[int]
-    ) -> tuple[list[Any], list[int]]:
-        """Returns each row as its own key, in the key group by which it was distributed."""
-        _, groups = super()._places(data, changes, positions)
-        return canonical_keys([row for _, row in changes]), groups
 
 
 __all__ = ["FinalRows"]

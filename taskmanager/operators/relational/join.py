@@ -81,10 +81,8 @@ class Join(RelationalOperator):
 
     def work(self, batch: KeyedChanges, input_index: int) -> None:
         """Finds all pairs of a batch at once, since its rows change only their own side, and numbers of joining rows on the other one."""
-        group_of = dict(zip(batch.keys, batch.groups, strict=True))
+        group_of, key_of = batch.by_key()
         states = [self.read(group, key, batch.now_ms) for key, group in group_of.items()]
-        place_of = {key: place for place, key in enumerate(group_of)}
-        key_of = np.array([place_of[key] for key in batch.keys], np.intp)
         found: list[Found] = []
         sizes: list[int] = []
         for state in states:
@@ -156,7 +154,7 @@ class Join(RelationalOperator):
                 continue
             before = None if has_key else side.get(name)
             side.put(name, (row, 1 if before is None else before[1] + 1, joined))
-        self.clean(len(batch.changes), batch.now_ms)
+        self.clean(len(batch.keys), batch.now_ms)
 
     def _emit_pairs(
         self,

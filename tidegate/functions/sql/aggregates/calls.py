@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tidegate.functions.base import Function
-from tidegate.functions.sql.aggregates.functions import Accumulator, SqlAggregate, form_of, make
+from tidegate.functions.sql.aggregates.functions import (
+    BITS,
+    RUNNING,
+    Accumulator,
+    SqlAggregate,
+    form_of,
+    make,
+)
+from tidegate.functions.sql.aggregates.running import RunningAggregates, RunningCall
 from tidegate.plan.errors import UnsupportedPlan
 from tidegate.plan.expressions import AggregateCall
 from tidegate.plan.logical_types import Field, LogicalType
@@ -42,6 +50,16 @@ class _Call:
     def merges_alike(self) -> bool:
         """Whether rows may be accumulated apart, and merged."""
         return not self._distinct and self.function.merges_alike
+
+    def running(self) -> RunningCall | None:
+        """Returns the call for arrays, if they can compute it."""
+        kind = RUNNING.get(type(self.function))
+        whole = [self.function.type, *self.function.arguments[:1]] if kind in ("sum", "sum0", "avg") else []
+        if kind is None or self._distinct or any(type.root not in BITS for type in whole):
+            return None
+        argument = self._positions[0] if self._positions else None
+        bits = BITS.get(self.function.type.root, 64)
+        return RunningCall(kind, argument, self._filter if self._filter >= 0 else None, self._keeps, bits)
 
     def create(self) -> Accumulator:
         created = self.function.create()
@@ -87,6 +105,9 @@ class CompiledAggregates:
 
     def __init__(self, calls: Sequence[_Call]) -> None:
         self._calls = tuple(calls)
+        running = [found for call in calls if (found := call.running()) is not None]
+        self.running: Final = RunningAggregates(running) if len(running) == len(calls) else None
+        """The same over arrays; ``None`` where a call needs its rows one by one."""
         self.emits_rows: Final = any(call.function.emits_rows for call in calls)
         """Whether the one value is a tuple of rows."""
         self.want_all_rows: Final = any(call.function.wants_all_rows for call in calls)

@@ -15,6 +15,7 @@ from itertools import accumulate
 from math import ceil, copysign, floor
 from typing import Any, Final
 
+from tidegate.functions.sql.aggregates.running import Kind
 from tidegate.functions.sql.scalar import EvaluationError
 from tidegate.plan.expressions import AggregateCall
 from tidegate.plan.logical_types import LogicalType, TypeRoot
@@ -23,7 +24,7 @@ from tidegate.records.canonical.forms import canonical_key, value_of
 Accumulator = list[Any]
 Arguments = Sequence[Any]
 _WIDE: Final = Context(prec=120)
-_BITS: Final = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INTEGER: 32, TypeRoot.BIGINT: 64}
+BITS: Final = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INTEGER: 32, TypeRoot.BIGINT: 64}
 
 
 class SqlAggregate(ABC):
@@ -148,7 +149,7 @@ class Sum(SqlAggregate):
             return self._empty()
         if self.type.root is TypeRoot.DECIMAL:
             return _fitted(acc[0], self.type)
-        bits = _BITS.get(self.type.root)
+        bits = BITS.get(self.type.root)
         return acc[0] if bits is None else _wrapped(acc[0], bits)
 
     def _empty(self) -> Any:
@@ -196,6 +197,10 @@ class Avg(Sum):
         total = _wrapped(total, 64)
         quotient = abs(total) // abs(count)
         return quotient if (total < 0) == (count < 0) else -quotient
+
+
+RUNNING: Final[dict[type[SqlAggregate], Kind]] = {Count: "count", Sum: "sum", Sum0: "sum0", Avg: "avg"}
+"""The functions that arrays compute over whole numbers."""
 
 
 class WelfordM2(SqlAggregate):
