@@ -147,7 +147,7 @@ def test_a_refused_swap_shows_who_leads_and_what_waits_is_refused() -> None:
     told = "another JobManager leads, in term 4"
     commands = at.on(Looked(Seen(OTHER, V2)))
     assert commands == [ChangeUnknown(1, told), Tell(Lost(told)), Tell(Connected(2)), WakeMe(1_000)]
-    assert at.on(ChangeRequested(2, 1, Put("a", b"1"))) == [ChangeRefused(2, "term 1 is over")]
+    assert at.on(ChangeRequested(2, 1, Put("a", b"1"))) == [ChangeRefused(2, "term 1 of the election has ended")]
     assert at.on(LeadershipRequested(1)) == [], "of the session that is over"
     assert at.on(LeadershipRequested(2)) == [Look()]
 

@@ -135,7 +135,7 @@ async def test_plain_text_at_one_end() -> None:
 
 
 def test_what_is_no_fingerprint_and_a_server_without_a_key_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="'AB:CD' is no SHA-256 fingerprint"):
+    with pytest.raises(ConfigurationError, match="'AB:CD' is not a SHA-256 fingerprint"):
         parse_pins("AB:CD")
     assert parse_pins("") == frozenset()
     with pytest.raises(ConfigurationError, match="needs a keystore"):

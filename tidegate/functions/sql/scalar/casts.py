@@ -139,7 +139,7 @@ def _reading(parse: Callable[[str], Any], target: LogicalType, is_try: bool) -> 
     def read(text: str) -> Any:
         found = parse(text)
         if found is None and not is_try:
-            raise EvaluationError(f"CAST: {text!r} is not a {name}; use TRY_CAST to have null instead")
+            raise EvaluationError(f"CAST: {text!r} cannot be read as {name}; use TRY_CAST to have null instead")
         return found
 
     return lambda array: distinct(array, read, wanted)

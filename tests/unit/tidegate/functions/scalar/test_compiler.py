@@ -158,7 +158,7 @@ def test_what_fails_in_flink_fails_without_a_restart_and_names_the_function() ->
     with pytest.raises(EvaluationError, match="division by zero") as division:
         compile_expression(rex(call("/", "INT", A, B)), INPUT).evaluate(ROWS)
     assert not division.value.retriable
-    with pytest.raises(EvaluationError, match="'x' is no INT; use TRY_CAST"):
+    with pytest.raises(EvaluationError, match="'x' cannot be read as INT; use TRY_CAST"):
         compile_expression(rex(call("CAST", "INT", T)), INPUT).evaluate(ROWS)
 
 
