@@ -68,4 +68,59 @@ def _rows(r: random.Random) -> list[list[str]]:
     return rows
 
 
-__all__ = ["cases"]
+_SIMPLE = "B AS B.price < A.price OR B.price > 5, C AS C.price > 2"
+CHOSEN = [
+    ("A.id AS a, SUM(A.price * 2) AS s, SUM(B.price + B.id) AS t", "A+ B+ C", "A AS A.price > 3, B AS B.price < A.price OR B.price > 5, C AS C.price > 2"),
+    ("SUM(B.price * A.price) AS s", "A B+ C", _SIMPLE),
+    ("SUM(B.price * LAST(A.price)) AS s, A.id AS a", "A B+ C", _SIMPLE),
+    ("AVG(B.price * 1.5) AS s, MIN(B.price - B.id) AS m, MAX(UPPER(B.name)) AS u, COUNT(B.price + B.id) AS c", "A B+ C", _SIMPLE),
+    ("A.id AS a, C.id AS c", "A B+ C", "B AS SUM(B.price * 2) < 20, C AS C.price * 2 > SUM(B.price + B.tax)"),
+    ("SUM(price * 2) AS s", "A B+ C", _SIMPLE),
+    ("SUM(price) AS s, COUNT(*) AS c, LAST(id) AS l, FIRST(id) AS f", "A B+ C", _SIMPLE),
+    ("SUM(CASE WHEN B.price > 3 THEN B.price ELSE 0 END) AS s, COUNT(B.id) AS c", "A B+ C", _SIMPLE),
+    ("COUNT(DISTINCT B.price) AS s", "A B+ C", _SIMPLE),
+    ("SUM(DISTINCT B.price) AS s", "A B+ C", _SIMPLE),
+    ("SUM(1) AS s, COUNT(1) AS t", "A B+ C", _SIMPLE),
+    ("SUM(B.price * 2 + 1) / COUNT(B.price) AS s", "A B+ C", _SIMPLE),
+    ("LAST(B.price * 2) AS s, FIRST(B.price + B.id) AS t", "A B+ C", _SIMPLE),
+    ("SUM(LAST(B.price)) AS s", "A B+ C", _SIMPLE),
+    ("LAST(B.price + A.price) AS s", "A B+ C", _SIMPLE),
+    ("FIRST(A.id) AS a, LAST(B.id) AS b, C.id AS c", "(A B)+ C", _SIMPLE),
+    ("FIRST(A.id) AS a, LAST(B.id) AS b, C.id AS c", "(A B){2} C", _SIMPLE),
+    ("FIRST(A.id) AS a, LAST(B.id) AS b, C.id AS c", "(A B)? C", _SIMPLE),
+    ("FIRST(A.id) AS a, LAST(B.id) AS b, C.id AS c", "(A B) C", _SIMPLE),
+    ("FIRST(A.id) AS a, LAST(B.id) AS b, C.id AS c", "(A) B+ C", _SIMPLE),
+    ("FIRST(A.id) AS a, LAST(B.id) AS b, C.id AS c", "(A B+) C", _SIMPLE),
+    ("FIRST(A.id) AS a, LAST(B.id) AS b, C.id AS c", "(A+)? B C", _SIMPLE),
+    ("FIRST(A.id) AS a, LAST(B.id) AS b, C.id AS c", "(A+)+ B C", _SIMPLE),
+    ("FIRST(A.id) AS a, LAST(B.id) AS b, C.id AS c", "((A B) C)", _SIMPLE),
+    ("A.id AS a, X.id AS b", "A B C", _SIMPLE),
+    ("A.id AS a, B.foo AS b", "A B C", _SIMPLE),
+    ("A.id AS a", "A B C", "B AS B.foo > 1"),
+    ("A.id AS a", "A B C", "Z AS Z.price > 1"),
+    ("A.id AS a", "A B A", _SIMPLE),
+    ("A.id AS a", "A B C", "B AS COUNT(*) > 1"),
+    ("MATCH_NUMBER() AS a", "A B C", _SIMPLE),
+    ("SUM(A.price + B.price) AS a", "A B C", _SIMPLE),
+    ("SUM(B.price * price) AS a", "A B C", _SIMPLE),
+    ("COUNT(A.price, B.price) AS a", "A B C", _SIMPLE),
+    ("COUNT(B.price, B.id) AS a", "A B+ C", _SIMPLE),
+    ("MAX(B.ts) AS a, MIN(A.tax * B.id) AS b", "A B+ C", _SIMPLE),
+]  # fmt: skip
+"""Measures, pattern and conditions of what chance does not make."""
+
+
+def chosen() -> list[dict[str, Any]]:
+    return [_chosen(random.Random("x1"), *one) for one in CHOSEN]
+
+
+def _chosen(r: random.Random, measures: str, pattern: str, defined: str) -> dict[str, Any]:
+    query = (
+        f"SELECT * FROM trades MATCH_RECOGNIZE (PARTITION BY sym ORDER BY ts MEASURES {measures} ONE ROW PER MATCH "
+        f"AFTER MATCH SKIP PAST LAST ROW PATTERN ({pattern}) DEFINE {defined})"
+    )
+    tables = [{"name": "trades", "ddl": DDL, "rows": _rows(r)}]
+    return {"tables": tables, "query": query, "is_streaming": True, "options": {}}
+
+
+__all__ = ["cases", "chosen"]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import lzma
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.contract.match_recognize.cases import chosen
 from tests.unit.tidegate.table._execution.plan_run import PlanRun, file_rows
 from tidegate.functions.sql.scalar import EvaluationError
 from tidegate.model.errors import UserError
@@ -16,7 +18,10 @@ from tidegate.plan import UnsupportedPlan
 from tidegate.plan.exec_node_graph import decode_plan
 from tidegate.taskmanager.harness.operators import HarnessSnapshot
 
-RECORDED: list[dict[str, Any]] = json.loads(lzma.decompress(Path(__file__).with_name("recorded.json.xz").read_bytes()))
+RECORDED, CHOSEN = (
+    json.loads(lzma.decompress(Path(__file__).with_name(f"{name}.json.xz").read_bytes()))
+    for name in ("recorded", "chosen")
+)
 """``refused``: it was not planned; ``error``: it failed when it ran; otherwise ``changes``."""
 PLANNED = [case for case in RECORDED if "plan" in case]
 PARTS = 6
@@ -34,12 +39,13 @@ def run_of(case: dict[str, Any], restore: HarnessSnapshot | None = None) -> Plan
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_statements_have_the_rows_of_flink(part: int) -> None:
-    for case in PLANNED[part::PARTS]:
+    for case in [*PLANNED, *(case for case in CHOSEN if "plan" in case)][part::PARTS]:
         if "error" in case:
             with pytest.raises((EvaluationError, UserError)) as failure, run_of(case) as run:
                 run.push_files(files_of(case))
             if isinstance(failure.value, UnsupportedPlan):  # Flink refuses when it runs what is refused here before
-                words = case["error"].partition("Exception: ")[2].splitlines()[0].rpartition("). ")[2]
+                words = case["error"].partition("Exception: ")[2].splitlines()[0]
+                words = re.sub(r"^Expression not supported: .*\)\.? ", "", words)
                 assert words in failure.value.message, case["query"]
             continue
         with run_of(case) as run:
@@ -49,6 +55,34 @@ def test_statements_have_the_rows_of_flink(part: int) -> None:
         assert sorted(found, key=repr) == sorted(expected, key=repr), case["query"]
         if "PARTITION BY" not in case["query"]:  # several keys come in the order of Flink's timers
             assert found == expected, case["query"]
+
+
+def test_the_chosen_statements_are_those_that_flink_ran() -> None:
+    assert [(case["query"], case["tables"][0]["rows"]) for case in chosen()] == [
+        (case["query"], case["rows"]) for case in CHOSEN
+    ]
+
+
+@pytest.mark.parametrize(
+    ("measures", "expected"),
+    [
+        ("A.id AS a, SUM(A.price * 2) AS s, SUM(B.price + B.id) AS t", ("1", "18", "4")),
+        ("SUM(CASE WHEN B.price > 3 THEN B.price ELSE 0 END) AS s, COUNT(B.id) AS c", ("8", "3")),
+        ("SUM(B.price * 2 + 1) / COUNT(B.price) AS s", ("7",)),
+    ],
+)
+def test_a_measure_aggregates_an_expression_over_the_rows_of_its_variable(
+    measures: str, expected: tuple[str, ...]
+) -> None:
+    case = next(case for case in CHOSEN if f"MEASURES {measures} ONE" in case["query"])
+    prices = [5, 4, 2, 4, 5]  # A and three of B, which are below A, or with A+ two and one; then C
+    rows = [
+        [str(number), "p", str(price), "1.00", "x", f"2024-01-01 00:00:{number:02}.000"]
+        for number, price in enumerate(prices)
+    ]
+    with run_of(case) as run:
+        run.push_files({"trades.csv": rows})
+        assert run.changes() == [("+I", ("p", *expected))]
 
 
 @pytest.mark.parametrize("cut", [3, 9])

@@ -22,7 +22,8 @@ from tidegate.functions.cep.errors import MalformedPatternException
 from tidegate.functions.cep.pattern import Pattern
 from tidegate.functions.cep.quantifier import QuantifierProperty
 from tidegate.functions.sql.aggregates import compile_aggregates
-from tidegate.functions.sql.rows import Row, array_of_values, values_of
+from tidegate.functions.sql.changelog import INSERT
+from tidegate.functions.sql.rows import Row, array_of_values, batch_of, values_of
 from tidegate.functions.sql.scalar import EvaluationContext, arrow_schema, compile_filter, compile_projection
 from tidegate.plan import UnsupportedPlan
 from tidegate.plan.expressions import AggregateCall, Rex, RexCall, RexInputRef, RexLiteral, RexPatternInputRef
@@ -45,6 +46,8 @@ def pattern_of(spec: MatchSpec, row_type: LogicalType, context: EvaluationContex
     if spec.subsets:
         raise UnsupportedPlan("SUBSET is not supported")
     names = _variables(spec.pattern)
+    if len(set(names)) < len(names):
+        raise UnsupportedPlan("Pattern variables must be unique. That might change in the future.")
     try:
         pattern = _Stages(spec, row_type, context, names).pattern()
         if spec.interval is not None:
@@ -70,7 +73,7 @@ class Measures:
         self, spec: MatchSpec, row_type: LogicalType, output_type: LogicalType, context: EvaluationContext
     ) -> None:
         self._names = _variables(spec.pattern)
-        self._columns = _Columns(None, row_type)
+        self._columns = _Columns(None, row_type, context)
         computed = output_type.fields[len(output_type.fields) - len(spec.measures) :]
         rexes = [self._columns.lifted(spec.measures[field.name]) for field in computed]
         self._projection = compile_projection(rexes, self._columns.type, context)
@@ -88,7 +91,7 @@ class _Defined(IterativeCondition):
         self, rex: Rex, variable: str, names: Sequence[str], row_type: LogicalType, context: EvaluationContext
     ) -> None:
         self._variable, self._names = variable, names
-        self._columns = _Columns(variable, row_type)
+        self._columns = _Columns(variable, row_type, context)
         self._filter = compile_filter(self._columns.lifted(rex), self._columns.type, context)
 
     def filter(self, value: Any, ctx: IterativeCondition.Context) -> bool:
@@ -104,8 +107,8 @@ class _Defined(IterativeCondition):
 class _Columns:
     """Collects the single values that expressions over a match need, as columns of one row. ``current``: the variable whose condition is compiled."""
 
-    def __init__(self, current: str | None, row_type: LogicalType) -> None:
-        self._current, self._row_type = current, row_type
+    def __init__(self, current: str | None, row_type: LogicalType, context: EvaluationContext) -> None:
+        self._current, self._row_type, self._context = current, row_type, context
         self._places: dict[Rex, int] = {}
         self._leaves: list[Leaf] = []
         self._types: list[LogicalType] = []
@@ -184,24 +187,45 @@ class _Columns:
 
     def _aggregate(self, rex: RexCall) -> Rex:
         assert rex.type is not None
-        arguments = [_field_of(operand) for operand in rex.operands]
-        variables = {ref.alpha for ref in arguments}
+        variables: set[str] = set()
+        arguments = [_argument(operand, variables) for operand in rex.operands]
         if len(variables) > 1:
             raise UnsupportedPlan("Aggregation must be applied to a single pattern variable.")
         variable = next(iter(variables), ALL)
         is_star = rex.syntax == "FUNCTION_STAR" and rex.function == "$COUNT$1" and not arguments
-        call = AggregateCall(
-            None, () if is_star else tuple(ref.input_index for ref in arguments), -1, False, False, False, rex.type, internal_name=rex.function
-        )  # fmt: skip
-        compiled = compile_aggregates([call], self._row_type, False, "MATCH_RECOGNIZE")
+        positions, row_type, row_of = self._arguments(() if is_star else arguments)
+        call = AggregateCall(None, positions, -1, False, False, False, rex.type, internal_name=rex.function)
+        compiled = compile_aggregates([call], row_type, False, "MATCH_RECOGNIZE")
 
         def leaf(rows_of: RowsOf, timestamp: int) -> Any:
             accumulator = compiled.create()
-            for row in rows_of(variable):
+            for row in row_of(rows_of(variable)):
                 compiled.change(accumulator, row, True)
             return compiled.values(accumulator)[0]
 
         return self._add(rex, rex.type, leaf)
+
+    def _arguments(
+        self, arguments: Sequence[RexInputRef | RexLiteral | RexCall]
+    ) -> tuple[tuple[int, ...], LogicalType, Callable[[list[Row]], Sequence[Row]]]:
+        """Returns the positions of an aggregate's arguments in rows, the type of these rows, and the function that makes them of the rows of a variable."""
+        fields = [one.input_index for one in arguments if isinstance(one, RexInputRef)]
+        if len(fields) == len(arguments):
+            return tuple(fields), self._row_type, lambda rows: rows
+        types = [_type_of(one) for one in arguments]
+        row_type = LogicalType(
+            TypeRoot.ROW, False, fields=tuple(Field(f"a{at}", type) for at, type in enumerate(types))
+        )
+        projection = compile_projection(arguments, self._row_type, self._context)
+        schema = arrow_schema(self._row_type)
+
+        def computed(rows: list[Row]) -> Sequence[Row]:
+            if not rows:
+                return rows
+            batch = batch_of([(INSERT, row) for row in rows], schema)
+            return list(zip(*map(values_of, projection.evaluate(batch)), strict=True))
+
+        return tuple(range(len(types))), row_type, computed
 
     def _add(self, key: Rex, type: LogicalType, leaf: Leaf) -> Rex:
         place = self._places.get(key)
@@ -258,7 +282,7 @@ class _Stages:
     def _quantified(self, rex: RexCall) -> None:
         variable, start, end, reluctant = rex.operands
         if not isinstance(variable, RexLiteral):
-            raise UnsupportedPlan("a quantifier of a group of variables is not supported")
+            raise UnsupportedPlan("Group patterns are not supported yet.")
         stage = self._stage(str(variable.value))
         least, most = _whole(start), _whole(end)
         assert isinstance(reluctant, RexLiteral)
@@ -308,12 +332,27 @@ def _rows_of(match: Mapping[str, list[Row]], names: Sequence[str]) -> RowsOf:
     return rows_of
 
 
-def _field_of(rex: Rex) -> RexPatternInputRef:
-    if isinstance(rex, RexCall) and rex.function in ("$LAST$1", "$PREV$1") and not _whole(rex.operands[1]):
-        rex = rex.operands[0]
-    if not isinstance(rex, RexPatternInputRef):
-        raise UnsupportedPlan("an aggregate of an expression is not supported in MATCH_RECOGNIZE, only that of a field")
-    return rex
+def _argument(rex: Rex, variables: set[str]) -> RexInputRef | RexLiteral | RexCall:
+    """Rewrites an argument of an aggregate to an expression over a row of its variable, whose name is added to ``variables``."""
+    if isinstance(rex, RexPatternInputRef):
+        variables.add(rex.alpha)
+        return RexInputRef(rex.input_index, rex.type)
+    if isinstance(rex, RexLiteral):
+        return rex
+    if not isinstance(rex, RexCall):
+        raise UnsupportedPlan(f"an aggregate of a {type(rex).__name__} is not supported in MATCH_RECOGNIZE")
+    if rex.function in ("$LAST$1", "$PREV$1") and not _whole(rex.operands[1]):
+        return _argument(rex.operands[0], variables)
+    if rex.function in (*_WRAPPERS, *_AGGREGATES, "$FIRST$1", "$LAST$1", "$PREV$1", "$NEXT$1"):
+        name = rex.function.strip("$").removesuffix("$1")
+        raise UnsupportedPlan(f"{name} within an aggregate is not supported in MATCH_RECOGNIZE")
+    return replace(rex, operands=tuple([_argument(one, variables) for one in rex.operands]))
+
+
+def _type_of(rex: RexInputRef | RexLiteral | RexCall) -> LogicalType:
+    """Returns the type of an argument of an aggregate."""
+    assert rex.type is not None
+    return rex.type
 
 
 def _whole(rex: Rex) -> int:
