@@ -30,7 +30,7 @@ from tidegate.model.ids import AttemptId, JobId, VertexId
 from tidegate.model.program import KeySpec, OutputSpec
 from tidegate.records.batch import ArrowBatch
 from tidegate.taskmanager.exchange.endpoint import DataEndpoint
-from tidegate.taskmanager.exchange.settings import ExchangeSettings
+from tidegate.taskmanager.exchange.exchange_settings import ExchangeSettings
 from tidegate.taskmanager.machines.credit import WindowBounds
 
 JOB, SOURCE, SINK = JobId("0" * 32), VertexId("1" * 32), VertexId("2" * 32)

@@ -18,10 +18,10 @@ from tidegate.model.deployment import ProducerAddress
 from tidegate.model.errors import CorruptFrame, SubtaskLost, TidegateError, Unreachable, VersionMismatch
 from tidegate.security.handshakes import reason_of_loss
 from tidegate.taskmanager.exchange.addresses import is_unix
+from tidegate.taskmanager.exchange.exchange_settings import ExchangeSettings
 from tidegate.taskmanager.exchange.framed_socket import FramedSocket
 from tidegate.taskmanager.exchange.input_gate import ChannelInputGate
 from tidegate.taskmanager.exchange.io_loop import READ, WRITE, EventLoop
-from tidegate.taskmanager.exchange.settings import ExchangeSettings
 from tidegate.taskmanager.machines.credit import GrantCredit
 from tidegate.wire.channel_messages import Credit, Hello, RefusalCode, Refused, decode_message, encode_message
 from tidegate.wire.frames import Frame, FrameDecoder, FrameType, OutgoingFrame, make_frame

@@ -23,9 +23,9 @@ from tidegate.model.errors import TidegateError
 from tidegate.model.ids import AttemptId, parse_attempt_id
 from tidegate.security.handshakes import reason_of_loss
 from tidegate.taskmanager.exchange.addresses import tune
+from tidegate.taskmanager.exchange.exchange_settings import ExchangeSettings
 from tidegate.taskmanager.exchange.framed_socket import FramedSocket
 from tidegate.taskmanager.exchange.io_loop import READ, WRITE, EventLoop
-from tidegate.taskmanager.exchange.settings import ExchangeSettings
 from tidegate.taskmanager.exchange.subpartition import Subpartition
 from tidegate.wire.channel_messages import (
     MAX_CONSUMER_BYTES,

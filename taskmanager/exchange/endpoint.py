@@ -19,10 +19,10 @@ from tidegate.model.ids import AttemptId
 from tidegate.model.program import OutputSpec
 from tidegate.taskmanager.exchange.data_client import DataClient
 from tidegate.taskmanager.exchange.data_server import DataServer, OnTaskEvent, ServerCounts, nobody_listens
+from tidegate.taskmanager.exchange.exchange_settings import ExchangeSettings
 from tidegate.taskmanager.exchange.input_gate import ChannelInputGate
 from tidegate.taskmanager.exchange.io_loop import IoLoop, OpenLoop
 from tidegate.taskmanager.exchange.result_partition import PipelinedResultPartition
-from tidegate.taskmanager.exchange.settings import ExchangeSettings
 from tidegate.taskmanager.exchange.subpartition import Subpartition
 from tidegate.taskmanager.machines.credit import GrantCredit
 from tidegate.wire.channel_messages import Hello, encode_event

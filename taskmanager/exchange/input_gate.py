@@ -25,7 +25,7 @@ from tidegate.records.batch import ArrowBatch, from_wire
 from tidegate.taskmanager.exchange.base import InFlightItem, RecordingEnded
 from tidegate.taskmanager.exchange.channel_recording import QueuedFrame, Recording, ends_recording, find_barrier
 from tidegate.taskmanager.exchange.counts import ReceivedFrames
-from tidegate.taskmanager.exchange.settings import ExchangeSettings
+from tidegate.taskmanager.exchange.exchange_settings import ExchangeSettings
 from tidegate.taskmanager.machines.credit import BufferDebloater, GrantCredit, ReceiverCredit
 from tidegate.wire.channel_messages import decode_event
 from tidegate.wire.frames import Frame, FrameFlags, FrameType, read_schema

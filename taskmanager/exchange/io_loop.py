@@ -19,7 +19,7 @@ from typing import Protocol
 
 from tidegate.security.sockets import TlsFiles
 from tidegate.taskmanager.exchange import addresses
-from tidegate.taskmanager.exchange.settings import Clock
+from tidegate.taskmanager.exchange.exchange_settings import Clock
 
 log = logging.getLogger(__name__)
 

@@ -20,8 +20,8 @@ from tidegate.model.program import OutputSpec
 from tidegate.model.values import Key
 from tidegate.records.batch import ArrowBatch
 from tidegate.taskmanager.exchange.base import Overtaken
+from tidegate.taskmanager.exchange.exchange_settings import ExchangeSettings
 from tidegate.taskmanager.exchange.partitioners import Dealer, make_dealer
-from tidegate.taskmanager.exchange.settings import ExchangeSettings
 from tidegate.taskmanager.exchange.subpartition import Subpartition
 from tidegate.wire.frames import BatchEncoder, OutgoingFrame, event_frame
 

@@ -16,7 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from tidegate.taskmanager.exchange.settings import Clock
+from tidegate.taskmanager.exchange.exchange_settings import Clock
 from tidegate.taskmanager.machines.credit import BufferDebloater, SenderCredit, WindowBounds, short_window
 from tidegate.wire.frames import FrameFlags, FrameType, OutgoingFrame
 

@@ -24,8 +24,8 @@ from tidegate.model.options.job import RuntimeMode
 from tidegate.security.sockets import TlsFiles
 from tidegate.store.segments import open_segment_source, open_segment_store
 from tidegate.taskmanager.exchange.blocking.store import StoredExchange
+from tidegate.taskmanager.exchange.exchange_settings import ExchangeSettings
 from tidegate.taskmanager.exchange.io_loop import IoLoop, OpenLoop
-from tidegate.taskmanager.exchange.settings import ExchangeSettings
 from tidegate.taskmanager.machines.credit import WindowBounds
 from tidegate.taskmanager.machines.subtask import SubtaskLifecycle
 from tidegate.taskmanager.operators.base import AsyncCallsPort, Clock

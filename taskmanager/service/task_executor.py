@@ -41,7 +41,7 @@ from tidegate.taskmanager.service.jobmanager.outbox import ACKNOWLEDGE
 from tidegate.taskmanager.service.subtasks.deployer import Deployer
 from tidegate.taskmanager.service.subtasks.metric_store import PendingMetrics
 from tidegate.taskmanager.service.subtasks.subtask_stream import SubtaskStream
-from tidegate.taskmanager.spark.cluster.settings import is_embedded
+from tidegate.taskmanager.spark.cluster.session_settings import is_embedded
 from tidegate.wire.convert import attempt_report_to_pb, optional_error_to_pb
 from tidegate.wire.task_metrics import Readings
 

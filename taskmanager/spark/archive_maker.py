@@ -19,7 +19,7 @@ from tidegate.aio.ownership import make_owned
 from tidegate.aio.working_directories import PREFIX
 from tidegate.model.errors import TidegateError
 from tidegate.taskmanager.spark.class_archive import ClassArchive, prepared
-from tidegate.taskmanager.spark.cluster.settings import JVM_OPTIONS, SessionSettings
+from tidegate.taskmanager.spark.cluster.session_settings import JVM_OPTIONS, SessionSettings
 from tidegate.taskmanager.spark.session import start_session
 
 LIMIT_S = 600

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from tidegate.model.errors import ConfigurationError, ExternalError
 from tidegate.taskmanager.spark.class_archive import ClassArchive, archive_of, has_crashed
 from tidegate.taskmanager.spark.cluster.resources import Available, embedded_resources, executor_resources
-from tidegate.taskmanager.spark.cluster.settings import (
+from tidegate.taskmanager.spark.cluster.session_settings import (
     JVM_OPTIONS,
     SessionSettings,
     hint_of,

@@ -9,7 +9,7 @@ import pytest
 
 from tidegate.taskmanager.spark import archive_maker
 from tidegate.taskmanager.spark.class_archive import ClassArchive, prepared
-from tidegate.taskmanager.spark.cluster.settings import SessionSettings
+from tidegate.taskmanager.spark.cluster.session_settings import SessionSettings
 from tidegate.taskmanager.spark.session import archive_of_classes, start_session
 
 

@@ -11,7 +11,7 @@ from tests.unit.taskmanager.operators.harness import Running, spec, start
 from tidegate.common.serialization import SimpleStringSchema
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import DeliveryGuarantee, ReaderContext, Sink, SplitState
-from tidegate.connectors.kafka.columnar.settings import goes_by_column
+from tidegate.connectors.kafka.columnar.client_properties import goes_by_column
 from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema
 from tidegate.connectors.kafka.sink import KafkaSink
 from tidegate.datastream.connectors.kafka import KafkaOffsetsInitializer, KafkaSource

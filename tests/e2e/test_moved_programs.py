@@ -22,7 +22,7 @@ from tidegate.cli.client import JobManagerClient
 from tidegate.cli.executor import ClusterExecutor
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.datastream._graph.executor import installed
-from tidegate.taskmanager.spark.cluster.settings import SessionSettings
+from tidegate.taskmanager.spark.cluster.session_settings import SessionSettings
 from tidegate.taskmanager.spark.session import start_session
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tidegate.connectors.spark.query import check_rows, frame_of_rows, session_for_rows
 from tidegate.model.errors import InvalidJob
-from tidegate.taskmanager.spark.cluster.settings import SessionSettings
+from tidegate.taskmanager.spark.cluster.session_settings import SessionSettings
 from tidegate.taskmanager.spark.session import Session, start_session
 from tidegate.taskmanager.spark.streams.plan import partitions_of
 

@@ -23,7 +23,7 @@ from tidegate.connectors.spark.stream_source import SparkStreamSource
 from tidegate.connectors.spark.writes import delta_writer, iceberg_writer, jdbc_writer
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.model.errors import ExternalError, InvalidJob, UserFunctionError
-from tidegate.taskmanager.spark.cluster.settings import SessionSettings
+from tidegate.taskmanager.spark.cluster.session_settings import SessionSettings
 from tidegate.taskmanager.spark.session import Session, start_session
 from tidegate.taskmanager.spark.streams.service import SparkDoor
 

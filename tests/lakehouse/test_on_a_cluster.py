@@ -13,7 +13,7 @@ from tests.e2e.test_spark_cluster import CORES, SparkCluster, options_of
 from tests.e2e.test_spark_streams import Run
 from tests.e2e.waiting import HANG_LIMIT_S
 from tests.lakehouse.test_tables import Table, settings_of
-from tidegate.taskmanager.spark.cluster.settings import SessionSettings
+from tidegate.taskmanager.spark.cluster.session_settings import SessionSettings
 from tidegate.taskmanager.spark.session import start_session
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from tests.e2e.test_spark_streams import LIMIT_S, Run, kill_source, kill_task_ma
 from tests.e2e.waiting import wait_until
 from tests.servers import spark_reading
 from tests.servers.jars import fetched
-from tidegate.taskmanager.spark.cluster.settings import SessionSettings
+from tidegate.taskmanager.spark.cluster.session_settings import SessionSettings
 from tidegate.taskmanager.spark.session import start_session
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ def https_server(configuration: Configuration, host: str, *, is_wanted: bool = T
                 raise exposed(f"HTTP on {host}", option.REST_ENABLED)
             _log.warning("HTTP on %s has no TLS: everyone who can reach it can do what this user may do", host)
         return None
-    from tidegate.security.settings import rest_server_tls  # its imports take as long as those of a web server
     from tidegate.security.tls import renewing_context
+    from tidegate.security.tls_settings import rest_server_tls  # its imports take as long as those of a web server
 
     is_mutual = configuration.get(option.REST_AUTHENTICATION_ENABLED)
     return renewing_context(rest_server_tls(configuration), is_mutual=is_mutual)
@@ -37,8 +37,8 @@ def https_client(configuration: Configuration) -> ssl.SSLContext | None:
         return None
     from dataclasses import replace
 
-    from tidegate.security.settings import rest_client_tls
     from tidegate.security.tls import believed, client_context
+    from tidegate.security.tls_settings import rest_client_tls
 
     material = rest_client_tls(configuration).get()
     narrowed = replace(material, trusted=believed(material))

@@ -19,7 +19,7 @@ def transport_of(configuration: Configuration) -> Transport:
 
         return OwnTransport(own_key(home_of(configuration)))
     from tidegate.aio.tls_transport import TlsTransport  # its imports take as long as those of gRPC
-    from tidegate.security.settings import internal_tls
+    from tidegate.security.tls_settings import internal_tls
 
     return TlsTransport(internal_tls(configuration), configuration.get(SecurityOptions.CLUSTER_NAME) or "")
 

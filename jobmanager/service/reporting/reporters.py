@@ -6,7 +6,7 @@ from tidegate.aio.driver import wall_clock_ms
 from tidegate.aio.process import Services
 from tidegate.aio.prometheus import serve_metrics
 from tidegate.jobmanager.service.core import JobManagerCore
-from tidegate.jobmanager.service.reporting.metrics import job_manager_samples
+from tidegate.jobmanager.service.reporting.prometheus_samples import job_manager_samples
 from tidegate.jobmanager.service.reporting.traces import is_asked_for, start_tracing
 from tidegate.model.configuration import Configuration
 from tidegate.model.options import JobManagerOptions, TraceOptions

@@ -16,7 +16,7 @@ from tidegate.aio.pool import Pool
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
 from tidegate.model.options import FileOptions, RuntimeOptions, SecurityOptions, SparkOptions, TaskManagerOptions
-from tidegate.taskmanager.spark.cluster.settings import SessionSettings, is_embedded
+from tidegate.taskmanager.spark.cluster.session_settings import SessionSettings, is_embedded
 from tidegate.taskmanager.spark.jvm import end_group
 from tidegate.taskmanager.spark.session import Session, archive_of_classes, silence_calls, start_session
 

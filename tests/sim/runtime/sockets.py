@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, cast
 
+from tidegate.taskmanager.exchange.exchange_settings import Clock
 from tidegate.taskmanager.exchange.io_loop import READ, WRITE, Handler
-from tidegate.taskmanager.exchange.settings import Clock
 
 _WIRE_BYTES = 2048
 """So little that frames are cut, and senders meet full sockets."""

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from tidegate.autoscaler.machines.autoscaler_settings import AutoscalerSettings, autoscaler_settings
 from tidegate.autoscaler.machines.job_autoscaler import Cycle, JobAutoscaler, JobSample
 from tidegate.autoscaler.machines.samples import Collected, GlobalMetrics, Topology, Vertex, VertexMetrics
-from tidegate.autoscaler.machines.settings import AutoscalerSettings, autoscaler_settings
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
 

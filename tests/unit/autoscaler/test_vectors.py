@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
+from tidegate.autoscaler.machines.autoscaler_settings import AutoscalerSettings, autoscaler_settings
 from tidegate.autoscaler.machines.job_autoscaler import Cycle, JobAutoscaler, JobSample
 from tidegate.autoscaler.machines.samples import Collected, GlobalMetrics, Topology, Vertex, VertexMetrics
-from tidegate.autoscaler.machines.settings import AutoscalerSettings, autoscaler_settings
 from tidegate.model.configuration import Configuration
 
 RECORDED = Path(__file__).with_name("vectors.json.gz")

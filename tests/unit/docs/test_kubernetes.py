@@ -21,7 +21,7 @@ from tidegate.model.configuration import Configuration
 from tidegate.model.options import RuntimeOptions, TaskManagerOptions
 from tidegate.taskmanager.service.identity import find_host
 from tidegate.taskmanager.service.subtasks.spark_service import session_settings
-from tidegate.taskmanager.spark.cluster.settings import session_properties
+from tidegate.taskmanager.spark.cluster.session_settings import session_properties
 
 PLACE = Path(__file__).parents[3] / "examples" / "kubernetes"
 PARTS: list[dict[str, Any]] = list(yaml.safe_load_all((PLACE / "tidegate.yaml").read_text()))

@@ -6,8 +6,8 @@ found, with which the busiest subtask has fewer, or all have the same.
 
 from __future__ import annotations
 
+from tidegate.autoscaler.machines.autoscaler_settings import AutoscalerSettings
 from tidegate.autoscaler.machines.samples import Vertex
-from tidegate.autoscaler.machines.settings import AutoscalerSettings
 from tidegate.model.options import AlignmentMode
 
 HASH = "HASH"

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tidegate.autoscaler.machines.autoscaler_settings import AutoscalerSettings
 from tidegate.autoscaler.machines.numbers import is_nan, rounded
 from tidegate.autoscaler.machines.samples import GlobalMetrics, VertexMetrics
-from tidegate.autoscaler.machines.settings import AutoscalerSettings
 
 BUSY, BACKPRESSURED, IN_PER_SECOND = "busyTimeMsPerSecond", "backPressuredTimeMsPerSecond", "numRecordsInPerSecond"
 SOURCE, PENDING = "Source__", ".pendingRecords"

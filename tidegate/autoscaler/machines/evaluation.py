@@ -12,9 +12,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from tidegate.autoscaler.machines.autoscaler_settings import AutoscalerSettings
 from tidegate.autoscaler.machines.numbers import divide, is_nan, rounded, whole
 from tidegate.autoscaler.machines.samples import MetricWindow, Topology, Vertex, average
-from tidegate.autoscaler.machines.settings import AutoscalerSettings
 from tidegate.model.options import MetricAggregator
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tidegate.autoscaler.machines.autoscaler_settings import AutoscalerSettings
 from tidegate.autoscaler.machines.evaluation import Evaluated
-from tidegate.autoscaler.machines.settings import AutoscalerSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tidegate.autoscaler.machines.autoscaler_settings import AutoscalerSettings
 from tidegate.autoscaler.machines.evaluation import Evaluated, Pressure, evaluate, pressure
 from tidegate.autoscaler.machines.history import DelayedScaleDowns, RestartTimes, Scaling, ScalingHistory
 from tidegate.autoscaler.machines.samples import Collected, MetricWindow, Topology
-from tidegate.autoscaler.machines.settings import AutoscalerSettings
 from tidegate.autoscaler.machines.vertex_scaler import Change, decide_change
 
 LEAST_SAMPLES = 2

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Decimal
 
 from tidegate.autoscaler.machines.alignment import aligned
+from tidegate.autoscaler.machines.autoscaler_settings import AutoscalerSettings
 from tidegate.autoscaler.machines.evaluation import Evaluated, target_capacity
 from tidegate.autoscaler.machines.history import DelayedScaleDowns, Recommendation, Scaling
 from tidegate.autoscaler.machines.numbers import divide, is_nan, rounded
 from tidegate.autoscaler.machines.samples import Vertex
-from tidegate.autoscaler.machines.settings import AutoscalerSettings
 
 INT_MAX = 2**31 - 1
 """Java's greatest int."""

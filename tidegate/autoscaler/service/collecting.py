@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
+from tidegate.autoscaler.machines.autoscaler_settings import AutoscalerSettings
 from tidegate.autoscaler.machines.derived import (
     GC_TIME,
     HEAP_MAX,
@@ -16,7 +17,6 @@ from tidegate.autoscaler.machines.derived import (
 )
 from tidegate.autoscaler.machines.job_autoscaler import JobSample
 from tidegate.autoscaler.machines.samples import Collected, Topology, Vertex
-from tidegate.autoscaler.machines.settings import AutoscalerSettings
 from tidegate.autoscaler.service.rest import RestClient
 from tidegate.model.errors import ExternalError
 from tidegate.model.values import Json

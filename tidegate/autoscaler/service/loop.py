@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 
 from tidegate.aio.admission import call_metadata
 from tidegate.aio.https import https_client
+from tidegate.autoscaler.machines.autoscaler_settings import autoscaler_settings
 from tidegate.autoscaler.machines.history import Scaling
 from tidegate.autoscaler.machines.job_autoscaler import JobAutoscaler, JobSample
-from tidegate.autoscaler.machines.settings import autoscaler_settings
 from tidegate.autoscaler.service.collecting import collect, realize
 from tidegate.autoscaler.service.rest import RestClient
 from tidegate.model.configuration import Configuration

@@ -21,7 +21,7 @@ import numpy as np
 from tidegate.connectors.base import Polled, ReaderContext, SourceReader, Split, SplitState
 from tidegate.connectors.fetcher import Fetcher
 from tidegate.connectors.kafka.client import consumer, library
-from tidegate.connectors.kafka.columnar.settings import goes_by_column
+from tidegate.connectors.kafka.columnar.client_properties import goes_by_column
 from tidegate.connectors.kafka.consumer_port import ConsumerPort, MessageConsumer
 from tidegate.connectors.kafka.decoding import Fetched, KafkaRecordDeserializationSchema, ReaderSettings
 from tidegate.connectors.kafka.fetching import Fetch

@@ -27,7 +27,7 @@ from tidegate.connectors.kafka.client import (
     servers_of,
     sink_properties,
 )
-from tidegate.connectors.kafka.columnar.settings import why_not_by_column
+from tidegate.connectors.kafka.columnar.client_properties import why_not_by_column
 from tidegate.connectors.kafka.markers import NOTES_TOPIC, TOPIC, Markers
 from tidegate.connectors.kafka.open_transactions.committer import KafkaCommitter, TransactionCommitter
 from tidegate.connectors.kafka.open_transactions.deadlines import OPEN_TIMEOUT_MS, check_deadline

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from tidegate.connectors.kafka.client import library
-from tidegate.connectors.kafka.columnar.settings import goes_by_column
+from tidegate.connectors.kafka.columnar.client_properties import goes_by_column
 from tidegate.connectors.kafka.producer_port import ABORT_TIMEOUT_S, BatchLimit, Refusal, TransactionalProducer
 from tidegate.connectors.kafka.sending import make_producer, send
 

@@ -18,10 +18,10 @@ from tidegate.records.batch import ArrowBatch
 from tidegate.taskmanager.exchange.base import RecordingEnded
 from tidegate.taskmanager.exchange.data_server import OnTaskEvent, nobody_listens
 from tidegate.taskmanager.exchange.endpoint import DataEndpoint
+from tidegate.taskmanager.exchange.exchange_settings import ExchangeSettings
 from tidegate.taskmanager.exchange.input_gate import ChannelInputGate
 from tidegate.taskmanager.exchange.io_loop import IoLoop, OpenLoop
 from tidegate.taskmanager.exchange.result_partition import PipelinedResultPartition
-from tidegate.taskmanager.exchange.settings import ExchangeSettings
 
 JOB = JobId("0" * 31 + "1")
 SOURCE, SINK = VertexId("a" * 32), VertexId("b" * 32)

@@ -25,7 +25,7 @@ from tidegate.model.errors import SubtaskLost, UnknownAttempt, Unreachable, User
 from tidegate.model.graph import Partitioner
 from tidegate.model.program import KeySpec, OutputSpec
 from tidegate.records.batch import ArrowBatch
-from tidegate.taskmanager.exchange.settings import ExchangeSettings
+from tidegate.taskmanager.exchange.exchange_settings import ExchangeSettings
 from tidegate.taskmanager.machines.credit import WindowBounds
 from tidegate.wire.channel_messages import encode_event
 

@@ -32,7 +32,7 @@ from tidegate.model.errors import (
 )
 from tidegate.model.graph import Partitioner
 from tidegate.model.program import OutputSpec
-from tidegate.taskmanager.exchange.settings import ExchangeSettings
+from tidegate.taskmanager.exchange.exchange_settings import ExchangeSettings
 from tidegate.taskmanager.machines.credit import WindowBounds
 from tidegate.wire.channel_messages import Credit, Hello, encode_message
 from tidegate.wire.frames import FrameType, event_frame, make_frame, make_header

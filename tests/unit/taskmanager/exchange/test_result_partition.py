@@ -11,8 +11,8 @@ from tidegate.model.graph import Partitioner
 from tidegate.records.batch import ArrowBatch
 from tidegate.taskmanager.exchange.base import InputGate, ResultPartition
 from tidegate.taskmanager.exchange.endpoint import DataEndpoint
+from tidegate.taskmanager.exchange.exchange_settings import ExchangeSettings
 from tidegate.taskmanager.exchange.result_partition import PipelinedResultPartition
-from tidegate.taskmanager.exchange.settings import ExchangeSettings
 from tidegate.taskmanager.exchange.subpartition import Subpartition
 from tidegate.taskmanager.machines.credit import WindowBounds
 from tidegate.wire.frames import FrameType

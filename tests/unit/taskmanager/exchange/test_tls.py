@@ -22,8 +22,8 @@ from tidegate.records.batch import ArrowBatch
 from tidegate.security.handshakes import parse_pins
 from tidegate.security.keystores import Credentials, fingerprint_of, pem_of
 from tidegate.security.sockets import IDENTITY, TRUSTED, TlsFiles
+from tidegate.taskmanager.exchange.exchange_settings import ExchangeSettings
 from tidegate.taskmanager.exchange.io_loop import IoLoop
-from tidegate.taskmanager.exchange.settings import ExchangeSettings
 
 NOW = datetime.now(UTC)
 DAY = timedelta(days=1)

@@ -11,7 +11,7 @@ from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
 from tidegate.taskmanager.service.identity import control_socket, data_listen, find_host, make_identity
 from tidegate.taskmanager.service.subtasks.spark_service import session_settings
-from tidegate.taskmanager.spark.cluster.settings import session_properties
+from tidegate.taskmanager.spark.cluster.session_settings import session_properties
 
 
 def configured(**texts: str) -> Configuration:

@@ -11,7 +11,7 @@ import pytest
 from tidegate.model.errors import ExternalError
 from tidegate.taskmanager.spark import archive_maker
 from tidegate.taskmanager.spark.class_archive import KEPT, ClassArchive, archive_of, has_crashed, is_private, prepared
-from tidegate.taskmanager.spark.cluster.settings import SessionSettings, session_properties
+from tidegate.taskmanager.spark.cluster.session_settings import SessionSettings, session_properties
 from tidegate.taskmanager.spark.session import start_session
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import tidegate
 from tidegate.model.errors import ConfigurationError
-from tidegate.taskmanager.spark.cluster.settings import (
+from tidegate.taskmanager.spark.cluster.session_settings import (
     SessionSettings,
     _path_of_executors,
     in_given_jvm,

@@ -13,7 +13,7 @@ from tests.certificates import issue, make_authority, write_stores
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
 from tidegate.security.keystores import Credentials
-from tidegate.security.settings import internal_tls, rest_client_tls, rest_server_tls
+from tidegate.security.tls_settings import internal_tls, rest_client_tls, rest_server_tls
 
 NOW = datetime.now(UTC)
 LONG = timedelta(days=400)

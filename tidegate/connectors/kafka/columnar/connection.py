@@ -24,8 +24,8 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
 
 from tidegate.connectors.kafka.client import library, note_protocol
+from tidegate.connectors.kafka.columnar.client_properties import connection_settings
 from tidegate.connectors.kafka.columnar.frames import take_over
-from tidegate.connectors.kafka.columnar.settings import connection_settings
 
 PIECE_BYTES = 1 << 20
 """How many bytes one call to a socket transfers. Each call releases the GIL, and may wait long to get it back."""

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
-from tidegate.connectors.kafka.columnar.settings import number
+from tidegate.connectors.kafka.columnar.client_properties import number
 from tidegate.connectors.kafka.consumer_port import Place
 from tidegate.connectors.kafka.record_batches import Aborted
 

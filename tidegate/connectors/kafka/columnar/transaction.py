@@ -24,9 +24,9 @@ import pyarrow.compute as pc
 from kafka.protocol.producer import ProduceRequest
 
 from tidegate.connectors.kafka.client import TRANSACTION_TIMEOUT_KEY, TRANSACTION_TIMEOUT_MS, library
+from tidegate.connectors.kafka.columnar.client_properties import number
 from tidegate.connectors.kafka.columnar.connection import Connections, failure, refusal
 from tidegate.connectors.kafka.columnar.coordinator import Coordinator, PartitionRefused
-from tidegate.connectors.kafka.columnar.settings import number
 from tidegate.connectors.kafka.columnar.topics import Topics, pieces
 from tidegate.connectors.kafka.consumer_port import Place
 from tidegate.connectors.kafka.producer_port import ABORT_TIMEOUT_S, BatchLimit, Refusal, TransactionalProducer

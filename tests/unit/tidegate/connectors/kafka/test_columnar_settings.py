@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate.connectors.kafka.columnar.settings import connection_settings, goes_by_column, knows
+from tidegate.connectors.kafka.columnar.client_properties import connection_settings, goes_by_column, knows
 from tidegate.connectors.kafka.markers import Markers
 from tidegate.connectors.kafka.publisher import EpochPublisher
 from tidegate.model.errors import ConfigurationError
