@@ -86,8 +86,8 @@ async def test_a_taskmanager_is_named_or_found_by_a_subtask_or_the_only_one(
         (FaultRequest(FaultKind.KILL_SUBTASK, JOB, "nowhere"), Misuse, "no vertex of the job: source; sink"),
         (FaultRequest(FaultKind.KILL_SUBTASK, JOB, "s"), Misuse, "the name of several vertices: source; sink"),
         (FaultRequest(FaultKind.KILL_SUBTASK, JOB, "sink", 2), Misuse, "sink has the subtasks 0 to 1, not 2"),
-        (FaultRequest(FaultKind.CUT_CHANNELS), Misuse, "registered: tm-1, tm-2"),
-        (FaultRequest(FaultKind.CUT_CHANNELS, task_manager="x"), Misuse, "TaskManager 'x' is not one of"),
+        (FaultRequest(FaultKind.CUT_CHANNELS), Misuse, "registered are: tm-1, tm-2"),
+        (FaultRequest(FaultKind.CUT_CHANNELS, task_manager="x"), Misuse, "TaskManager 'x' is not registered"),
     ],
 )
 async def test_what_is_not_there_is_refused_with_what_is(
