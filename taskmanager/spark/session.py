@@ -1,7 +1,7 @@
 """The Spark session that runs the subtasks: a JVM with a Spark context, embedded (``local[n]``) or as the driver of a cluster.
 
 Laws:
-1. Properties that the runtime depends on are fixed (``cluster.session_settings``): Spark retries nothing, and every attempt is a fresh process. ``spark.*`` keys of the
+1. Properties that the runtime depends on are fixed (``session_settings``): Spark retries nothing, and every attempt is a fresh process. ``spark.*`` keys of the
    configuration override other defaults.
 2. The JVM's output goes to a file, never to the user's terminal.
 3. The JVM ends when its standard input is closed, so it does not outlive this process.
