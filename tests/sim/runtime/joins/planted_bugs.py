@@ -10,13 +10,13 @@ from tests.sim.runtime.job import OUTPUT
 from tests.sim.runtime.world import LIVENESS
 from tidegate.functions.sql.changelog import adds
 from tidegate.taskmanager.exchange.input_gate import ChannelInputGate
-from tidegate.taskmanager.keyed_state.heap import backend
+from tidegate.taskmanager.keyed_state.heap import backend, entries
 from tidegate.taskmanager.keyed_state.heap.backend import KeyedStateBackend
 from tidegate.taskmanager.machines import watermarks as w
 from tidegate.taskmanager.operators.relational.join import Join
 from tidegate.taskmanager.runtime.checkpointing import replay
 
-_freeze, _block, _from_columns = KeyedStateBackend.freeze, ChannelInputGate.block, backend.from_columns
+_freeze, _block, _from_columns = KeyedStateBackend.freeze, ChannelInputGate.block, entries.from_columns
 _change, _valve_on, _take_persisted = Join.change, w.WatermarkValve.on, ChannelInputGate.take_persisted
 
 
@@ -50,9 +50,9 @@ def _restores_no_timers(layout: Any, *rest: Any) -> Iterator[Any]:
 
 
 def _drops_a_key(layout: Any, *rest: Any) -> Iterator[Any]:
-    entries = list(_from_columns(layout, *rest))
-    last = max((group for group, _, _ in entries), default=None)
-    return iter([one for one in entries if one[0] != last])
+    found = list(_from_columns(layout, *rest))
+    last = max((group for group, _, _ in found), default=None)
+    return iter([one for one in found if one[0] != last])
 
 
 _EXACT = frozenset({OUTPUT})
