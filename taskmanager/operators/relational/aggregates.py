@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.functions.sql.aggregates import CompiledAggregates
-from tidegate.functions.sql.aggregates.running import Results, Running, RunningAggregates, Segments
+from tidegate.functions.sql.aggregates.running import Results, RunningAggregates, RunningTotals, Segments
 from tidegate.functions.sql.changelog import (
     DELETE,
     INSERT,
@@ -97,7 +97,12 @@ class GroupAggregate(RelationalOperator):
         return True
 
     def _emit_running(
-        self, data: pa.RecordBatch, running: RunningAggregates, segments: Segments, held: Running, totals: Running
+        self,
+        data: pa.RecordBatch,
+        running: RunningAggregates,
+        segments: Segments,
+        held: RunningTotals,
+        totals: RunningTotals,
     ) -> None:
         """Emits for each row the results before it and after it, as ``_tell`` does."""
         was_there, is_there = ~segments.is_new, totals.rows != 0

@@ -22,6 +22,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 Places: TypeAlias = npt.NDArray[np.intp]
 Kind: TypeAlias = Literal["count", "sum", "sum0", "avg"]
 _HALF = 1 << 63
+"""Half of the range of 64-bit integers, as they are in Java."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +56,16 @@ class Results:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningTotals:
     """Totals after each row. ``rows``: of its key; by call ``sums`` and ``counts`` of values that are not null."""
 
     rows: Totals
     sums: Sequence[Totals]
     counts: Sequence[Totals]
 
-    def at(self, places: Places) -> Running:
+    def at(self, places: Places) -> RunningTotals:
         """Returns the totals after some rows."""
-        return Running(self.rows[places], [s[places] for s in self.sums], [c[places] for c in self.counts])
+        return RunningTotals(self.rows[places], [s[places] for s in self.sums], [c[places] for c in self.counts])
 
 
 class Segments:
@@ -114,18 +115,18 @@ class RunningAggregates:
     def __init__(self, calls: Sequence[RunningCall]) -> None:
         self._calls = calls
 
-    def held(self, accumulators: Sequence[Any]) -> Running:
+    def held(self, accumulators: Sequence[Any]) -> RunningTotals:
         """Returns the totals of accumulators; ``None`` stands for an empty one."""
         empty: Any = [0, [[0] if call.kind == "count" else [0, 0] for call in self._calls]]
         held = [empty if found is None else found for found in accumulators]
         each = [[found[1][number] for found in held] for number in range(len(self._calls))]
-        return Running(
+        return RunningTotals(
             np.array([found[0] for found in held], np.int64),
             [np.array([_wrapped(acc[0]) for acc in accs], np.int64) for accs in each],
             [np.array([acc[-1] for acc in accs], np.int64) for accs in each],
         )
 
-    def accumulators(self, running: Running) -> list[Any]:
+    def accumulators(self, running: RunningTotals) -> list[Any]:
         """Returns totals as accumulators."""
         parts = [
             [[total] for total in counts.tolist()]
@@ -136,7 +137,7 @@ class RunningAggregates:
         inner = map(list, zip(*parts, strict=True)) if parts else ([] for _ in running.rows)
         return [[rows, accs] for rows, accs in zip(running.rows.tolist(), inner, strict=True)]
 
-    def run(self, data: pa.RecordBatch, segments: Segments, adds: Mask, before: Running) -> Running:
+    def run(self, data: pa.RecordBatch, segments: Segments, adds: Mask, before: RunningTotals) -> RunningTotals:
         """Returns the totals after each row, in the order of the segments. ``before``: of each key."""
         sums, counts = [], []
         for call, held, held_counts in zip(self._calls, before.sums, before.counts, strict=True):
@@ -155,9 +156,9 @@ class RunningAggregates:
             assert call.argument is not None
             values = np.asarray(pc.fill_null(data.column(call.argument), 0)).astype(np.int64)
             sums.append(segments.running(np.where(counted, values, 0), held))
-        return Running(segments.rows, sums, counts)
+        return RunningTotals(segments.rows, sums, counts)
 
-    def results(self, running: Running) -> list[Results]:
+    def results(self, running: RunningTotals) -> list[Results]:
         """Returns the results for totals."""
         return [
             _result(call, sums, counts)
@@ -184,4 +185,4 @@ def _wrapped(value: int) -> int:
     return value if -_HALF <= value < _HALF else (value + _HALF) % (2 * _HALF) - _HALF
 
 
-__all__ = ["Results", "Running", "RunningAggregates", "RunningCall", "Segments"]
+__all__ = ["Results", "RunningAggregates", "RunningCall", "RunningTotals", "Segments"]
