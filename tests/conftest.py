@@ -113,7 +113,8 @@ def _quick_jvms() -> Iterator[None]:
             "SPARK_SUBMIT_OPTS", f"{class_archive.options()} {os.environ.get('SPARK_SUBMIT_OPTS', '')}".strip()
         )
         patch.setenv("TIDEGATE_SPARK_CLASS_ARCHIVE", "false")  # they have the archive of the environment
-        patch.setenv("JDK_JAVA_OPTIONS", f"{QUICK_JVM} {os.environ.get('JDK_JAVA_OPTIONS', '')}".strip())
+        # With -Xshare, even as it is by default, no TaskManager has an archive made after its test.
+        patch.setenv("JDK_JAVA_OPTIONS", f"{QUICK_JVM} -Xshare:auto {os.environ.get('JDK_JAVA_OPTIONS', '')}".strip())
         yield
 
 

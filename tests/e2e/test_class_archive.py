@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.servers.class_archive import QUICK_JVM
 from tidegate.taskmanager.spark import archive_maker
 from tidegate.taskmanager.spark.class_archive import ClassArchive, prepared
 from tidegate.taskmanager.spark.cluster.session_settings import SessionSettings
@@ -17,6 +18,7 @@ from tidegate.taskmanager.spark.session import archive_of_classes, start_session
 def _no_archive_of_the_tests() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("SPARK_SUBMIT_OPTS", raising=False)
+        patch.setenv("JDK_JAVA_OPTIONS", QUICK_JVM)
         yield
 
 

@@ -204,7 +204,7 @@ def test_a_jvm_that_crashes_with_an_archive_is_started_without_it(
         f"echo without >> {said}; echo no more; exit 1\n"
     )
     submit.chmod(0o755)
-    for variable in ("SPARK_SUBMIT_OPTS", "SPARK_CONF_DIR"):
+    for variable in ("SPARK_SUBMIT_OPTS", "SPARK_CONF_DIR", "JDK_JAVA_OPTIONS"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("SPARK_HOME", str(spark))
     monkeypatch.setenv("JAVA_HOME", str(java.parent.parent))
