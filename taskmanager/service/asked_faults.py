@@ -88,7 +88,7 @@ class FaultsHere:
         self.tell = planned.around(self.messages.tell)
 
 
-class FaultService(taskmanager_pb2_grpc.TaskManagerFaultsServicer):
+class FaultServicer(taskmanager_pb2_grpc.TaskManagerFaultsServicer):
     """The gRPC service that injects requested faults, and refuses those that are impossible here."""
 
     def __init__(

@@ -20,7 +20,7 @@ from tidegate.pb.taskmanager_pb2_grpc import (
     add_TaskManagerInspectionServicer_to_server,
     add_TaskManagerServicer_to_server,
 )
-from tidegate.taskmanager.service.asked_faults import FaultService, FaultsHere
+from tidegate.taskmanager.service.asked_faults import FaultServicer, FaultsHere
 from tidegate.taskmanager.service.blob_cache import BlobCache
 from tidegate.taskmanager.service.faults import DelayedService
 from tidegate.taskmanager.service.inspection import InspectionService, ReadStacks
@@ -48,7 +48,7 @@ async def start_endpoint(
 ) -> tuple[grpc.aio.Server, int]:
     """Starts the gRPC server; returns it with its TCP port. Raises ``ExternalError`` when the port is not available, and ``ConfigurationError``."""
     service = DelayedService(executor, lambda: secrets.token_hex(_TOKEN_BYTES), here.delays, signing_of(configuration))
-    faults = FaultService(
+    faults = FaultServicer(
         executor.local_pids,
         lambda: {attempt: stream.send for attempt, stream in executor.streams().items()},
         here,

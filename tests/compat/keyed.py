@@ -90,7 +90,7 @@ class EveryKind(KeyedProcessFunction):
 
 
 class Seen(KeyedProcessFunction):
-    """Of a key without a declared type."""
+    """The state of a key without a declared type."""
 
     def open(self, runtime_context: Any) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
@@ -148,7 +148,7 @@ def check(outline: Outline, keys_of: Callable[[Any], Any] = even) -> None:
 
 
 def _told(key: int, numbers: list[int]) -> tuple[Any, ...]:
-    """Of a key with these numbers."""
+    """The state of a key with these numbers."""
     parities = sorted({"even" if n % 2 == 0 else "odd": n for n in numbers}.items())
     n, total = len(numbers), sum(numbers)
     return key, n, [number for number in numbers if number < FEW], parities, numbers[-1], total / n, n / 2, total

@@ -242,7 +242,7 @@ class _Measured:
         return self._hash.hexdigest()
 
     def take(self, limit_bytes: int) -> list[Part]:
-        """Reads parts of the content until their size exceeds ``limit_bytes``, or until there are no more; returns them."""
+        """Reads parts of the content until their size exceeds ``limit_bytes``, or until none is left; returns them."""
         taken = []
         for part in self:
             taken.append(part)

@@ -262,7 +262,7 @@ async def test_the_shape_of_a_job_and_the_bounds_that_were_asked_for_are_kept_as
         store.note_request(asked)
     store.note_shape(JobId(JOB), Shape({vertex: 2}, 7))
     [stored] = store.jobs()
-    assert getattr(stored, "asked", None) == (wanted[-1],), "the last one counts"
+    assert getattr(stored, "requests", None) == (wanted[-1],), "the last one counts"
     assert getattr(stored, "shape", None) == Shape({vertex: 2}, 7)
     entries.held[f"jobs/{JOB}/shape"] = b"2"
     [damaged] = store.jobs()

@@ -27,6 +27,7 @@ _GROUPED = (
 _HINTED = (plan_nodes.Join1, plan_nodes.MultiJoin1, *_GROUPED)
 """Nodes to which the hint ``STATE_TTL`` applies."""
 _MOST_NAMED = 5
+"""Nodes that a warning names; it says how many others there are. Chosen, not measured."""
 _LOG = logging.getLogger(__name__)
 
 

@@ -17,7 +17,7 @@ from tidegate.pb import jobmanager_pb2 as jm
 from tidegate.pb import taskmanager_pb2 as pb
 from tidegate.pb.common_pb2 import ProducerAddress
 from tidegate.pb.subtask_pb2 import ToSubtask
-from tidegate.taskmanager.service.asked_faults import FaultService, FaultsHere, SlowMessages
+from tidegate.taskmanager.service.asked_faults import FaultServicer, FaultsHere, SlowMessages
 from tidegate.taskmanager.service.faults import Delays
 
 ATTEMPT = AttemptId(JobId("a" * 32), VertexId("1" * 32), 0, 0)
@@ -31,7 +31,7 @@ class Service:
         self.here = FaultsHere([], lambda method, request: self.told.put_nowait(request))
         self.sent: list[tuple[AttemptId, common_pb2.SubtaskFault]] = []
         self.attached = {ATTEMPT, OTHER}
-        self.service = FaultService(
+        self.service = FaultServicer(
             lambda: {AllocationId("x"): {ATTEMPT: 77}},
             lambda: {one: partial(self._send, one) for one in self.attached},
             self.here,
