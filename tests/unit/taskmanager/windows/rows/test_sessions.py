@@ -249,7 +249,10 @@ class NoMerge(MeanAggregate, AggregateFunction):
     ("options", "text"),
     [
         ({"trigger": Alone()}, r"Alone cannot merge"),
-        ({"trigger": SaysItMerges()}, r"SaysItMerges returns True from can_merge\(\), but does not define on_merge\(\)"),
+        (
+            {"trigger": SaysItMerges()},
+            r"SaysItMerges returns True from can_merge\(\), but does not define on_merge\(\)",
+        ),
         ({"trigger": MergesValueState()}, r"state 'seen' of a trigger cannot be merged"),
         ({"function": ("aggregate", NoMerge())}, r"merge returned None"),
     ],
