@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from functools import cache
@@ -21,8 +22,15 @@ def collected() -> tuple[str, ...]:
     """Every test that the table could name, as node ids below `tests`; those that are `slow` are in no lane."""
     folders = sorted({f"tests/{name.partition('::')[0]}" for entry in read_table() for name in named(entry)})
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "-m", "not slow"]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}  # of the outer run
     done = subprocess.run(
-        [*command, *folders], cwd=TABLE.parents[1], capture_output=True, text=True, timeout=COLLECT_LIMIT_S, check=False
+        [*command, *folders],
+        cwd=TABLE.parents[1],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=COLLECT_LIMIT_S,
+        check=False,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return tuple(line.removeprefix("tests/") for line in done.stdout.splitlines() if "::" in line)

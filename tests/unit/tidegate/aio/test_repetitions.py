@@ -30,7 +30,7 @@ def test_the_first_ones_are_logged_and_the_others_are_summed_up() -> None:
     assert len(log.lines) == MOST_IN_A_WINDOW
     log.add("something else", WINDOW_S + 2.0)
     assert log.lines[MOST_IN_A_WINDOW:] == [
-        f"{1000 - MOST_IN_A_WINDOW} more like this in 10 s, the last: no descriptor for 10.0.0.231:999",
+        f"{1000 - MOST_IN_A_WINDOW} more messages like this in 10 s, the last: no descriptor for 10.0.0.231:999",
         "something else",
     ]
 
@@ -39,7 +39,7 @@ def test_a_window_ends_while_a_flood_goes_on() -> None:
     log = Log()
     for number in range(6000):
         log.add(f"refused {number}", number / 100)
-    assert sum("more like this" in line for line in log.lines) == 5
+    assert sum("more messages like this" in line for line in log.lines) == 5
     assert len(log.lines) == 6 * MOST_IN_A_WINDOW + 5
 
 

@@ -82,7 +82,7 @@ def test_a_look_that_fails_is_told_and_repeated(failure: Exception, caplog: pyte
     with caplog.at_level(logging.WARNING):
         looking.looks([])
         looking.looks(failure, [Split("a")])
-    assert f"source 'lines': new splits were not looked for, which is tried again in 0 s: {failure}" in caplog.text
+    assert f"source 'lines': could not look for new splits (tried again in 0 s): {failure}" in caplog.text
     assert looking.reported == [["a"]]
     looking.discovery.check()
     looking.close()

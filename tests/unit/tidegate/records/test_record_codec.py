@@ -153,7 +153,7 @@ def test_a_change_is_sent_with_its_kind_and_never_as_an_insert() -> None:
     assert encode(Types.ROW([Types.LONG()]), [Row(2)]).schema.names == ["f0"]
     inner = Types.ROW([Types.ROW([Types.LONG()])])
     for taken in (Types.TUPLE([Types.LONG()]), ArrowTypeInfo(pa.schema([("f0", pa.int64())])), inner):
-        with pytest.raises(SchemaMismatch, match="-D is in a place that takes inserts only"):
+        with pytest.raises(SchemaMismatch, match="-D came where only inserts are allowed"):
             encode(taken, [Row(change) if taken is inner else change])
 
 

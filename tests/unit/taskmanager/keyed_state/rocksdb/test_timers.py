@@ -249,6 +249,6 @@ def test_one_that_is_registered_again_writes_nothing_and_fires_once(tmp_path: Pa
 
 def test_a_time_of_more_than_64_bits_is_refused(tmp_path: Path) -> None:
     timers = Timers(on_disk(2), tmp_path, "texts")
-    with pytest.raises(InvalidJob, match="operator 'op': a timer at 9223372036854775808 is beyond the times"):
+    with pytest.raises(InvalidJob, match="operator 'op': a timer at 9223372036854775808 is out of range"):
         timers.timers.add(Timer(2**63, "k", ALL.start, None))
     timers.backend.close()

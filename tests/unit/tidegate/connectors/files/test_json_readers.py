@@ -255,7 +255,7 @@ def test_whole_numbers_that_int64_does_not_hold_are_inferred_as_text(tmp_path: P
 
 def test_a_schema_that_json_cannot_have_is_refused_at_once(tmp_path: Path) -> None:
     for kind in (pa.duration("s"), pa.list_(pa.month_day_nano_interval())):
-        with pytest.raises(InvalidJob, match="column 'a' of the schema: JSON holds no"):
+        with pytest.raises(InvalidJob, match="column 'a' of the schema: JSON cannot hold"):
             FileSource.for_json_lines("x", schema=pa.schema([("a", kind)]))
     with pytest.raises(InvalidJob, match="more than one column 'a'"):
         FileSource.for_json_lines("x", schema=pa.schema([("a", pa.int64()), ("a", pa.int64())]))

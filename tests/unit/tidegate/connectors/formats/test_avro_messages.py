@@ -156,7 +156,7 @@ def test_columns_of_a_columnar_stream_are_written_by_name() -> None:
 
 
 def test_what_is_wrong_is_told_when_the_schema_is_made() -> None:
-    with pytest.raises(InvalidJob, match="class of Java"):
+    with pytest.raises(InvalidJob, match="a Java class"):
         AvroRowDeserializationSchema("com.shop.Order")
     with pytest.raises(InvalidJob, match="give avro_schema_string"):
         AvroRowDeserializationSchema()

@@ -201,7 +201,7 @@ def test_sources_and_sinks_have_the_schemas_type(tmp_path: Path) -> None:
     assert source.produced_type() == Types.ROW_NAMED(["word", "count"], [Types.STRING(), Types.LONG()])
     builder = FileSink.for_bulk_format(str(tmp_path), CsvBulkWriters.for_schema(pair()))
     assert isinstance(builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build(), OurFileSink)
-    with pytest.raises(InvalidJob, match="not compacted"):
+    with pytest.raises(InvalidJob, match="does not compact part files"):
         builder.disable_compact().enable_compact(None, None)
 
 

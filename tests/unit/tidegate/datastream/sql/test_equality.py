@@ -199,9 +199,9 @@ def test_names_do_not_see_case_and_are_those_of_the_stream() -> None:
         ("max(a, 2)", "takes 1 arguments, not 2"),
         ("min(a, 3)", "takes 1 arguments, not 2"),
         ("median(a)", "approx_quantile"),
-        ("max(s)", "no max of string"),
-        ("sum(n)", "no sum of decimal"),
-        ("avg(ts)", "no avg of timestamp"),
+        ("max(s)", "does not support max of string"),
+        ("sum(n)", "does not support sum of decimal"),
+        ("avg(ts)", "does not support avg of timestamp"),
         ("sum(s)", "sum"),
     ],
 )
