@@ -487,7 +487,9 @@ def test_tombstones_are_named_left_out_or_made_records(broker: KafkaBroker) -> N
         read_all(made().build())
     with pytest.raises(CorruptData, match="offset 1 of partition 0 .* it is a tombstone"):
         read_all(made().set_poison_records("skip").set_tombstones("fail").build())
-    with pytest.raises(CorruptData, match="offset 2 of partition 0 .* cannot be read: the message is not one JSON object"):
+    with pytest.raises(
+        CorruptData, match="offset 2 of partition 0 .* cannot be read: the message is not one JSON object"
+    ):
         read_all(made().set_tombstones("skip").build())
     assert read_all(made().set_tombstones("skip").set_poison_records("skip").build()) == [1, 3]
     assert read_all(made().set_poison_records("skip").build()) == [1, 3]

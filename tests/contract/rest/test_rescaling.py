@@ -68,7 +68,10 @@ async def test_what_flink_refuses(body: Any, text: str) -> None:
 
 async def test_a_job_that_keeps_its_parallelism_says_why() -> None:
     async with serving(scene()) as client:
-        assert "needs 5 slots, and the job can have 4" in (await ask(client, "PUT", PATH, 409, json=both(1, 5)))["errors"][0]
+        assert (
+            "needs 5 slots, and the job can have 4"
+            in (await ask(client, "PUT", PATH, 409, json=both(1, 5)))["errors"][0]
+        )
     async with serving(Scene(running_job(two_stage(), {}, slots=4))) as client:
         assert "takes no checkpoints" in (await ask(client, "PUT", PATH, 409, json=both(1, 3)))["errors"][0]
 

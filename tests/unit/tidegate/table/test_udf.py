@@ -399,7 +399,9 @@ def test_a_plan_that_calls_functions_needs_their_names(tables: TableEnvironment,
     tables.execute_sql("CREATE TEMPORARY VIEW w AS SELECT 1 AS id")
     made = tables.from_path("w").select(add(col("id").cast(DataTypes.BIGINT()), 1)).insert_into("p")
     unnamed = tables.create_statement_set().add(made).compile_plan()
-    with pytest.raises(InvalidJob, match=r"the plan calls the function add, which has no name in the plan: register it"):
+    with pytest.raises(
+        InvalidJob, match=r"the plan calls the function add, which has no name in the plan: register it"
+    ):
         unnamed.write_to_file(tmp_path / "unnamed.json")
 
 

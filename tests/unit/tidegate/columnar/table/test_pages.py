@@ -58,7 +58,10 @@ def test_what_is_refused_takes_no_slot() -> None:
 
     size = 1 << page_shift(2)
     for pages, error in (
-        (GroupPages("op", 2, size, lambda slots: None), "operator 'op': its keyed state of 1 keys does not fit into this machine's memory"),
+        (
+            GroupPages("op", 2, size, lambda slots: None),
+            "operator 'op': its keyed state of 1 keys does not fit into this machine's memory",
+        ),
         (GroupPages("op", 2, 8 * size, lambda slots: refuse(slots) if slots > size else None), "the disk is full"),
     ):
         pages.allocate(np.zeros(1, np.intp))

@@ -103,7 +103,9 @@ def test_damage_is_named_by_its_place(tmp_path: Path) -> None:
         read(tmp_path / "text.pb")
     bad = content + b"\x01\x0a" + content
     (tmp_path / "bad.pb").write_bytes(bad)
-    with pytest.raises(CorruptData, match=f"in the message at byte {len(content)}: the message is not a tidegate.tests.third.Order"):
+    with pytest.raises(
+        CorruptData, match=f"in the message at byte {len(content)}: the message is not a tidegate.tests.third.Order"
+    ):
         read(tmp_path / "bad.pb")
     assert read(tmp_path / "bad.pb", ignores=True) == ROWS[:3] * 2
 

@@ -82,7 +82,9 @@ def test_a_function_makes_records_of_their_keys_in_their_places(as_column: bool)
 @pytest.mark.parametrize("tombstones", ["skip", lambda key: Row(id=0)])
 @pytest.mark.parametrize("as_column", [False, True])
 def test_poison_is_not_hidden_by_the_choice_for_tombstones(tombstones: Tombstones, as_column: bool) -> None:
-    with pytest.raises(CorruptData, match="offset 12 of partition 0 of topic 't' cannot be read: the message is not one JSON object"):
+    with pytest.raises(
+        CorruptData, match="offset 12 of partition 0 of topic 't' cannot be read: the message is not one JSON object"
+    ):
         decoded([ONE, None, BAD, None], tombstones, as_column=as_column)
     found = decoded([ONE, None, BAD, None, TWO], tombstones, PoisonAction.SKIP, as_column=as_column)
     assert [value for value, _, _ in rows(found) if value] == [1, 2]
