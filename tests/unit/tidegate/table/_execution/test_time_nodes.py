@@ -175,7 +175,9 @@ def test_names_of_recordings_are_all_tried() -> None:
 def test_windows_of_group_by_that_shall_emit_more_than_once_are_refused_by_the_option(option: str) -> None:
     recorded = statement("ltz-legacy-ny", _RECORDING)
     given = {f"table.exec.emit.{option}.enabled": "true", f"table.exec.emit.{option}.delay": "1 s"}
-    with pytest.raises(UnsupportedPlan, match=f"table.exec.emit.{option}.enabled is not supported: a window emits"):
+    with pytest.raises(
+        UnsupportedPlan, match=f"table.exec.emit.{option}.enabled is not supported, since a window emits only once"
+    ):
         PlanRun(recorded.plan, zone=recorded.zone, options=given)
     off = {**given, f"table.exec.emit.{option}.enabled": "false", "table.exec.emit.allow-lateness": "1 h"}
     with PlanRun(recorded.plan, configuration=_CONFIGURATION, zone=recorded.zone, options=off) as run:
