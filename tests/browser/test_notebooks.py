@@ -145,7 +145,7 @@ def test_bad_words_are_one_line(kernel: Kernel) -> None:
     for code, words in {
         "endless(new_env()).show(0)": "a preview needs at least 1 row",
         "endless(new_env()).plot('m', 'n')": "plot: the stream has no column 'm'; it has station, n",
-        "endless(new_env()).plot('n', 'station')": "plot: column 'station' is a string",
+        "endless(new_env()).plot('n', 'station')": "plot: column 'station' has the type string",
         "endless(new_env()).plot('station', 'n')": "the x axis needs numbers or times",
         "new_env().from_collection([{}]).plot('a', 'b')": "plot() needs columns",
     }.items():

@@ -82,7 +82,9 @@ def test_a_leader_that_was_stopped_and_deposed_announces_nothing_when_it_goes_on
             asking.settimeout(60)
             answer = b"".join(iter(lambda: asking.recv(65536), b""))
         assert b"RUNNING" not in answer, "what it knew of the job"
-        wait_until(lambda: "leads no more" in leader.log.read_text()[before:], 60, "it knows that it was deposed")
+        wait_until(
+            lambda: "is no longer the leader" in leader.log.read_text()[before:], 60, "it knows that it was deposed"
+        )
         wait_until(lambda: "shutting down" in leader.log.read_text()[before:], 60, "it has ended its term")
         said = leader.log.read_text()[before:]
         assert "restarting" not in said, said

@@ -337,7 +337,7 @@ def _answers(what: str) -> Iterator[None]:
     try:
         yield
     except SessionExpiredError:
-        raise Deposed("this JobManager is no longer the leader: its session with ZooKeeper has ended") from None
+        raise Deposed("its session with ZooKeeper has ended") from None
     except NoAuthError as error:
         raise _failure(what, error) from None
     except (KazooTimeoutError, KazooException) as error:

@@ -197,4 +197,4 @@ class FailoverCluster(Cluster):
 def _leads(process: Proc) -> bool:
     """By the last word of its log."""
     log = process.log.read_text(encoding="utf-8", errors="replace")
-    return log.rfind("leads in term") > max(log.rfind("standby: another"), log.rfind("leads no more"))
+    return log.rfind("leads in term") > max(log.rfind("standby: another"), log.rfind("is no longer the leader"))
