@@ -37,6 +37,8 @@ class Subpartition:
         self._limit_bytes = self._debloater.window(clock(), 1)
         self._busy_since_ms = 0.0
         self._pump: Callable[[], None] | None = None
+        self._producer_waits = False
+        """Whether the producer was refused since it was woken last."""
         self._idle = False
         self._held: tuple[int, OutgoingFrame] | None = None
         """The queued barrier that may still overtake, with its checkpoint's id."""
@@ -117,7 +119,11 @@ class Subpartition:
         return self._pump
 
     def is_available(self) -> bool:
-        return self._queued_bytes < self.limit_bytes and not self._gone
+        if self._gone or self._queued_bytes < self.limit_bytes:
+            return not self._gone
+        with self._lock:  # a credit raises the limit, too: ``take``, which follows it, wakes the producer
+            self._producer_waits = self._queued_bytes >= self.limit_bytes
+            return not self._producer_waits
 
     def is_drained(self) -> bool:
         return self._done or (self._gone and self._end_queued)
@@ -157,7 +163,6 @@ class Subpartition:
         taken: list[tuple[OutgoingFrame, int]] = []
         total, now_ms, released = 0, self._clock(), False
         with self._lock:
-            was_full = self._queued_bytes >= self.limit_bytes
             while self._queue and total < limit_bytes and self._may_leave(self._queue[0]):
                 frame = self._queue.popleft()
                 self._priorities = max(0, self._priorities - 1)
@@ -173,7 +178,9 @@ class Subpartition:
                 self._busy_since_ms = now_ms
                 self._limit_bytes = self._debloater.window(now_ms, 1)
             self._idle = not taken and not self._queue
-            has_room = was_full and self._queued_bytes < self.limit_bytes
+            has_room = self._producer_waits and self._queued_bytes < self.limit_bytes
+            if has_room:
+                self._producer_waits = False
         if has_room or released:
             self._wakeup()
         return taken
