@@ -102,6 +102,24 @@ def test_frames_for_a_slow_consumer_are_smaller_and_so_are_slices() -> None:
     assert [name for name, _ in bench.taken()] == ["BATCH"], "one frame for a fast one"
 
 
+def test_a_producer_that_was_refused_is_woken_when_a_credit_raises_its_limit() -> None:
+    bench = Bench()
+    credit = bench.subpartitions[0].credit
+    bench.subpartitions[0].attach("consumer", lambda: None)
+    credit.on_credit(500, 0)
+    bench.partition.emit(rows(*range(50)))
+    bench.partition.flush()
+    bench.taken()
+    bench.partition.emit(rows(*range(100)))
+    bench.partition.flush()
+    assert not bench.partition.is_available()
+    assert bench.wakeups == 0
+    credit.on_credit(PLENTY, 1)
+    bench.taken()
+    assert bench.wakeups == 1
+    assert bench.partition.is_available()
+
+
 def test_a_broadcast_is_framed_once_for_all() -> None:
     bench = Bench(Partitioner.BROADCAST, consumers=3)
     bench.open()
