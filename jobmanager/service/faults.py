@@ -131,7 +131,7 @@ class FaultMaker:
             raise Misuse(f"{vertex.name} has the subtasks 0 to {len(vertex.subtasks) - 1}, not {asked.subtask}")
         name, attempt = subtask_name(vertex.name, asked.subtask), vertex.subtasks[asked.subtask].current
         if attempt.task_manager_id is None or attempt.state.is_terminal:
-            raise Misuse(f"{name} is {attempt.state.value}: so it has no process")
+            raise Misuse(f"{name} is {attempt.state.value}, so it has no process")
         return job, name, attempt
 
     def _place(self, asked: FaultRequest) -> TaskManagerView:

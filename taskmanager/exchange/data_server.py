@@ -206,7 +206,7 @@ class _Peer:
         hello = decode_message(memoryview(frame.payload), Hello)
         answer = self._server.check(hello)
         if isinstance(answer, Refused):
-            log.warning("refused a data connection from %s: %s", answer.code.value, answer.message)
+            log.warning("refused a data connection (%s): %s", answer.code.value, answer.message)
             self._framed.put(make_frame(FrameType.REFUSED, encode_message(answer)))
             self._framed.write()
             self._close(answer.message)
