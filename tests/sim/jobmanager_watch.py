@@ -10,6 +10,7 @@ from tests.sim.watch import ADOPTION, ENDING, SHAPE, SHARED, LawBroken, Watch
 from tidegate.jobmanager.machines import commands as c
 from tidegate.jobmanager.machines import events as e
 from tidegate.jobmanager.machines.dispatcher import Dispatcher
+from tidegate.jobmanager.machines.job.reconciliation import ADOPTED
 from tidegate.jobmanager.machines.job.rescaling import TAKES_CHECKPOINT
 from tidegate.jobmanager.machines.job.subtask_migration import MOVES
 from tidegate.jobmanager.machines.scheduling.execution import Execution
@@ -26,8 +27,6 @@ def _job_of(command: c.Command) -> JobId | None:
     return getattr(command, "job_id", None)
 
 
-GOES_ON = "goes on with"
-"""So the log says that a job was adopted, whole or in part."""
 _OF_ATTEMPT = e.TaskStateChanged | e.EndOfDataReached | e.SubtaskAcknowledged | e.SubtaskDeclined
 
 
@@ -94,7 +93,7 @@ class JobManagerWatch:
         if self._job_id not in self._machine._jobs:
             return
         said = [command.message for command in commands if isinstance(command, c.Log)]
-        if any(message.startswith(GOES_ON) for message in said):
+        if ADOPTED in said:
             self._on_adopted()
         self._reasons_to_start += said.count(TAKES_CHECKPOINT) + said.count(MOVES)
         if self._is_mine(event):

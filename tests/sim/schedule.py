@@ -14,7 +14,7 @@ from tests.sim.context import TaskContext
 from tests.sim.handles import held_splits, offsets_in
 from tests.sim.in_flight import rows_in_flight
 from tests.sim.job import MOST_SUBTASKS, draw_job
-from tests.sim.jobmanager_watch import GOES_ON, JobManagerWatch
+from tests.sim.jobmanager_watch import JobManagerWatch
 from tests.sim.shared_watch import check_complete
 from tests.sim.shell import Directory, Shell
 from tests.sim.splits import Kept, check_splits
@@ -26,6 +26,7 @@ from tests.sim.world import World
 from tidegate.jobmanager.machines import commands as c
 from tidegate.jobmanager.machines import events as e
 from tidegate.jobmanager.machines.dispatcher import Dispatcher
+from tidegate.jobmanager.machines.job.reconciliation import ADOPTED
 from tidegate.jobmanager.machines.views import JobHistory
 from tidegate.model.checkpoint import CheckpointManifest, SnapshotType
 from tidegate.model.errors import ErrorInfo, SubtaskLost
@@ -243,8 +244,8 @@ class Schedule:
                     self._note_attempt(command)
                 case c.ReportSnapshot():
                     self.user.on_report(command)
-                case c.Log() if command.message.startswith(GOES_ON):
-                    self.adopted += int(command.message.split()[3])
+                case c.Log() if command.message == ADOPTED:
+                    self.adopted += int(command.fields["adopted"])
                 case c.DiscardSharedFiles():
                     self.shared_files += len(command.paths)
                 case c.JobTerminated():

@@ -24,6 +24,7 @@ from tidegate.model.leadership.attempt_report import AttemptReport
 from tidegate.model.states import ExecutionState
 
 _E = ExecutionState
+ADOPTED = "the job goes on with subtasks of an earlier JobManager"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +62,8 @@ class Reconciliation:
         newest = self.origin.newest
         self.operators.adopt(adopted, newest.checkpoint_id if newest else 0)
         self.scheduler.close_adoption()
-        text = f"the job goes on with {len(adopted)} subtasks of an earlier JobManager, and restarts {len(verdict.lacking)}"
-        self.buffer.log("INFO", text, job=self.graph.graph.job_id)
+        fields = {"adopted": len(adopted), "restarted": len(verdict.lacking)}
+        self.buffer.log("INFO", ADOPTED, job=self.graph.graph.job_id, **fields)
         failed = zip(executions, verdict.present, strict=True)
         return [(e, _why(r.report)) for e, r in failed if r.report.state is _E.FAILED]
 
