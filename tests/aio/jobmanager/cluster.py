@@ -32,7 +32,7 @@ JOB = JobId("a" * 32)
 
 
 def _configured(settings: Mapping[str, str]) -> Configuration:
-    texts = {"jobmanager.rpc.port": "0", "rest.port": "0", "heartbeat.interval": "200 ms", "heartbeat.timeout": "5 s"}
+    texts = {"jobmanager.rpc.port": "0", "rest.port": "0", "heartbeat.interval": "200 ms", "heartbeat.timeout": "60 s"}
     options = {key.replace("__", "-").replace("_", "."): text for key, text in settings.items()}
     return Configuration.from_strings({**texts, **options})
 
