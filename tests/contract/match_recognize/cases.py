@@ -115,12 +115,82 @@ def chosen() -> list[dict[str, Any]]:
 
 
 def _chosen(r: random.Random, measures: str, pattern: str, defined: str) -> dict[str, Any]:
+    return _statement(r, measures, "SKIP PAST LAST ROW", pattern, "", defined)
+
+
+def _statement(r: random.Random, measures: str, after: str, pattern: str, subset: str, defined: str) -> dict[str, Any]:
     query = (
         f"SELECT * FROM trades MATCH_RECOGNIZE (PARTITION BY sym ORDER BY ts MEASURES {measures} ONE ROW PER MATCH "
-        f"AFTER MATCH SKIP PAST LAST ROW PATTERN ({pattern}) DEFINE {defined})"
+        f"AFTER MATCH {after} PATTERN ({pattern}){subset and ' ' + subset} DEFINE {defined})"
     )
     tables = [{"name": "trades", "ddl": DDL, "rows": _rows(r)}]
     return {"tables": tables, "query": query, "is_streaming": True, "options": {}}
 
 
-__all__ = ["cases", "chosen"]
+_PAST = "SKIP PAST LAST ROW"
+SUBSETS = [
+    ("SUM(U.price) AS s, COUNT(U.id) AS c, AVG(U.tax) AS v, A.id AS a", "SUBSET U = (A, B)", _PAST, "A B+ C", _SIMPLE),
+    ("MIN(U.price) AS s, MAX(U.name) AS c, C.id AS a", "SUBSET U = (B, C)", _PAST, "A B+ C", _SIMPLE),
+    ("FIRST(U.id) AS f, LAST(U.id) AS l, LAST(U.id, 1) AS o, FIRST(U.id, 1) AS p", "SUBSET U = (A, B)", _PAST, "A B+ C", _SIMPLE),
+    ("U.id AS u, U.name AS n, A.id AS a", "SUBSET U = (A, C)", _PAST, "A B+ C", _SIMPLE),
+    ("FIRST(U.id) AS f, LAST(U.id) AS l, SUM(U.price) AS s", "SUBSET U = (C, A)", _PAST, "A B+ C", _SIMPLE),
+    ("FIRST(U.id) AS f, LAST(U.id) AS l, SUM(U.price) AS s", "SUBSET U = (B)", _PAST, "A B+ C", _SIMPLE),
+    ("SUM(U.price) AS s, SUM(V.price) AS t, A.id AS a", "SUBSET U = (A, B), V = (B, C)", _PAST, "A B+ C", _SIMPLE),
+    ("LAST(U.id) AS l, COUNT(U.id) AS c", "SUBSET U = (A, B, C)", _PAST, "A B* C", _SIMPLE),
+    ("A.id AS a, C.id AS c", "SUBSET U = (A, B)", _PAST, "A B+ C", "B AS B.price < A.price, C AS C.price > AVG(U.price)"),
+    ("A.id AS a, C.id AS c", "SUBSET U = (A, B)", _PAST, "A B+ C", "B AS B.price < A.price, C AS C.price > LAST(U.price)"),
+    ("A.id AS a, C.id AS c", "SUBSET U = (A, B)", _PAST, "A B+ C", "B AS B.price < 7, C AS C.price > U.price"),
+    ("A.id AS a, LAST(B.id) AS b", "SUBSET U = (A, B)", _PAST, "A B+ C", "B AS SUM(U.price) < 14"),
+    ("A.id AS a, LAST(B.id) AS b", "SUBSET U = (A, B)", _PAST, "A B+ C", "B AS COUNT(U.id) < 4"),
+    ("A.id AS a, LAST(B.id) AS b", "SUBSET U = (A, B)", _PAST, "A B+ C", "B AS LAST(U.price, 1) > 2 OR LAST(U.price, 1) IS NULL"),
+    ("A.id AS a, C.id AS c", "SUBSET U = (A, B)", "SKIP TO LAST U", "A B+ C", _SIMPLE),
+    ("A.id AS a, C.id AS c", "SUBSET U = (B, C)", "SKIP TO FIRST U", "A B+ C", _SIMPLE),
+    ("A.id AS a, C.id AS c", "SUBSET U = (B)", "SKIP TO LAST U", "A B+ C", _SIMPLE),
+    ("A.id AS a, C.id AS c", "SUBSET U = (B)", "SKIP TO U", "A B+ C", _SIMPLE),
+    ("A.id AS a, SUM(U.price) AS s", "SUBSET U = (B, C)", "SKIP TO NEXT ROW", "A B+ C", _SIMPLE),
+    ("A.id AS a, SUM(U.price) AS s", "SUBSET U = (A, X)", _PAST, "A B+ C", _SIMPLE),
+    ("A.id AS a, SUM(B.price) AS s", "SUBSET A = (B, C)", _PAST, "A B+ C", _SIMPLE),
+    ("A.id AS a, SUM(V.price) AS s", "SUBSET U = (A, B), V = (U, C)", _PAST, "A B+ C", _SIMPLE),
+    ("A.id AS a", "SUBSET U = (A, B)", _PAST, "A U+ C", _SIMPLE),
+    ("A.id AS a", "SUBSET U = (A, B)", _PAST, "A B+ C", "U AS U.price > 2, B AS B.price < A.price"),
+    ("A.id AS a, C.id AS c", "SUBSET U = (A, B)", _PAST, "A B+ C", _SIMPLE),
+    ("SUM(U.price * 2) AS s, MAX(U.price + U.id) AS m, LAST(U.price + U.id) AS l", "SUBSET U = (A, B)", _PAST, "A B+ C", _SIMPLE),
+]  # fmt: skip
+"""Measures, SUBSET, AFTER MATCH, pattern and conditions."""
+WRAPPED = [
+    ("RUNNING LAST(B.id) AS s, FINAL LAST(B.id) AS t, A.id AS a", "A B+ C", _SIMPLE),
+    ("RUNNING SUM(B.price) AS s", "A B+ C", _SIMPLE),
+    ("FINAL SUM(B.price) AS s", "A B+ C", _SIMPLE),
+    ("RUNNING COUNT(B.id) AS s", "A B+ C", _SIMPLE),
+    ("FINAL COUNT(B.id) AS s", "A B+ C", _SIMPLE),
+    ("FINAL FIRST(A.id) AS s, RUNNING FIRST(B.id, 1) AS t", "A B+ C", _SIMPLE),
+    ("FINAL A.id AS s", "A B+ C", _SIMPLE),
+    ("RUNNING A.id AS s", "A B+ C", _SIMPLE),
+    ("RUNNING AVG(B.price) AS s, FINAL MIN(B.price) AS t", "A B+ C", _SIMPLE),
+    ("FINAL LAST(B.price * 2) AS s", "A B+ C", _SIMPLE),
+    ("A.id + FINAL LAST(B.price) AS s", "A B+ C", _SIMPLE),
+    ("FINAL LAST(B.price) + A.id AS s", "A B+ C", _SIMPLE),
+    ("RUNNING LAST(B.price) + A.id AS s", "A B+ C", _SIMPLE),
+    ("A.id AS a", "A B+ C", "B AS B.price < RUNNING LAST(A.price) OR B.price > 5"),
+    ("A.id AS a", "A B+ C", "B AS B.price < FINAL LAST(A.price) OR B.price > 5"),
+    ("A.id AS a", "A B+ C", "B AS RUNNING SUM(B.price) < 14"),
+    ("A.id AS a", "A B+ C", "B AS FINAL SUM(B.price) < 14"),
+    ("FINAL MATCH_ROWTIME() AS s", "A B+ C", _SIMPLE),
+    ("FINAL UPPER(B.name) AS s", "A B+ C", _SIMPLE),
+    ("RUNNING (A.id + B.id) AS s", "A B+ C", _SIMPLE),
+    ("FINAL CAST(A.id AS STRING) AS s", "A B+ C", _SIMPLE),
+]  # fmt: skip
+"""Measures, pattern and conditions with RUNNING and FINAL."""
+
+
+def grouped() -> list[dict[str, Any]]:
+    """Statements with SUBSET, and with RUNNING and FINAL."""
+    r = random.Random("x2")
+    made = [
+        _statement(r, measures, after, pattern, subset, defined)
+        for measures, subset, after, pattern, defined in SUBSETS
+    ]
+    return made + [_statement(r, measures, _PAST, pattern, "", defined) for measures, pattern, defined in WRAPPED]
+
+
+__all__ = ["cases", "chosen", "grouped"]

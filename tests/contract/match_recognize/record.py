@@ -1,6 +1,6 @@
 """Records what Flink 2.3 makes of the statements of ``cases.py``, with their plans: ``python -m tests.contract.match_recognize.record``; takes some minutes.
 
-With ``--chosen`` only the statements that are not made by chance.
+With ``--chosen`` only the statements that are not made by chance, with ``--grouped`` only those with SUBSET, RUNNING and FINAL.
 """
 
 from __future__ import annotations
@@ -12,18 +12,20 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.contract.match_recognize.cases import cases, chosen
+from tests.contract.match_recognize.cases import cases, chosen, grouped
 from tests.servers.flink_environment import flink_environment
 
-RECORDED, CHOSEN = (Path(__file__).with_name(f"{name}.json.xz") for name in ("recorded", "chosen"))
+RECORDED, CHOSEN, GROUPED = (Path(__file__).with_name(f"{name}.json.xz") for name in ("recorded", "chosen", "grouped"))
 FLINK_SIDE = Path(__file__).parents[2] / "differential_tables" / "flink_side.py"
 AT_ONCE = 60
 """A mini cluster stops answering after some 200 jobs."""
 
 
 def main() -> None:
-    _record(chosen(), CHOSEN)
-    if "--chosen" not in sys.argv:
+    _record(grouped(), GROUPED)
+    if "--grouped" not in sys.argv:
+        _record(chosen(), CHOSEN)
+    if not {"--chosen", "--grouped"}.intersection(sys.argv):
         _record(cases(), RECORDED)
 
 

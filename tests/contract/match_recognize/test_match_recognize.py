@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.match_recognize.cases import chosen
+from tests.contract.match_recognize.cases import chosen, grouped
 from tests.unit.tidegate.table._execution.plan_run import PlanRun, file_rows
 from tidegate.functions.sql.scalar import EvaluationError
 from tidegate.model.errors import UserError
@@ -18,9 +18,9 @@ from tidegate.plan import UnsupportedPlan
 from tidegate.plan.exec_node_graph import decode_plan
 from tidegate.taskmanager.harness.operators import HarnessSnapshot
 
-RECORDED, CHOSEN = (
+RECORDED, CHOSEN, GROUPED = (
     json.loads(lzma.decompress(Path(__file__).with_name(f"{name}.json.xz").read_bytes()))
-    for name in ("recorded", "chosen")
+    for name in ("recorded", "chosen", "grouped")
 )
 """``refused``: it was not planned; ``error``: it failed when it ran; otherwise ``changes``."""
 PLANNED = [case for case in RECORDED if "plan" in case]
@@ -39,13 +39,13 @@ def run_of(case: dict[str, Any], restore: HarnessSnapshot | None = None) -> Plan
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_statements_have_the_rows_of_flink(part: int) -> None:
-    for case in [*PLANNED, *(case for case in CHOSEN if "plan" in case)][part::PARTS]:
+    for case in [*PLANNED, *(case for case in [*CHOSEN, *GROUPED] if "plan" in case)][part::PARTS]:
         if "error" in case:
             with pytest.raises((EvaluationError, UserError)) as failure, run_of(case) as run:
                 run.push_files(files_of(case))
             if isinstance(failure.value, UnsupportedPlan):  # Flink refuses when it runs what is refused here before
                 words = case["error"].partition("Exception: ")[2].splitlines()[0]
-                words = re.sub(r"^Expression not supported: .*\)\.? ", "", words)
+                words = re.sub(r"^Expression not supported: .*\)\.? ", "", words).strip()
                 assert words in failure.value.message, case["query"]
             continue
         with run_of(case) as run:
@@ -61,6 +61,29 @@ def test_the_chosen_statements_are_those_that_flink_ran() -> None:
     assert [(case["query"], case["tables"][0]["rows"]) for case in chosen()] == [
         (case["query"], case["rows"]) for case in CHOSEN
     ]
+    assert [(case["query"], case["tables"][0]["rows"]) for case in grouped()] == [
+        (case["query"], case["rows"]) for case in GROUPED
+    ]
+
+
+def test_a_subset_has_no_rows_as_in_flink_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    case = next(case for case in GROUPED if "SUM(U.price) AS s, SUM(V.price) AS t" in case["query"])
+    assert case["changes"] == [["+I", ["p", None, None, "0"]]]
+    with run_of(case):
+        (line,) = [record.getMessage() for record in caplog.records if "subset" in record.getMessage()]
+    assert "stream-exec-match_1: the subsets U, V have no rows in MEASURES, as in Flink 2.3" in line
+
+
+def test_running_is_refused_as_flink_does_and_final_changes_nothing() -> None:
+    running, final = (
+        [case for case in GROUPED if word in case["query"] and "plan" in case] for word in ("RUNNING ", "FINAL ")
+    )
+    for case in running:
+        assert "Unsupported call: RUNNING(" in case["error"]
+        with pytest.raises(UnsupportedPlan, match=r"Unsupported call: RUNNING\("):
+            run_of(case)
+    assert len(running) > 6
+    assert len([case for case in final if "changes" in case]) > 6
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
     PATTERN, DEFINE, AFTER MATCH, WITHIN ─▶ Pattern         MEASURES ─▶ a projection over what a match has
 
 An expression over a pattern asks for single values: the field of a row that a variable matched, or an aggregate of its rows. Each of these becomes a column of
-one row, over which the rest of the expression is compiled as any other.
+one row, over which the rest of the expression is compiled as any other. A subset is a variable without rows, as it is in Flink.
 """
 
 from __future__ import annotations
@@ -36,15 +36,12 @@ Leaf: TypeAlias = Callable[[RowsOf, int], Any]
 """Computes one value of a match, or of a partial one, from its rows and the time in ms of the last one."""
 ALL: Final = "*"
 _AGGREGATES = frozenset(f"${name}$1" for name in ("SUM", "SUM0", "$SUM0", "COUNT", "AVG", "MIN", "MAX"))
-_WRAPPERS = frozenset({"$FINAL$1", "$RUNNING$1"})
 
 
 def pattern_of(spec: MatchSpec, row_type: LogicalType, context: EvaluationContext) -> Pattern:
     """Returns the pattern of a node. Raises ``UnsupportedPlan``, with Flink's message for what Flink refuses too."""
     if spec.all_rows:
         raise UnsupportedPlan("All rows per match mode is not supported yet.")
-    if spec.subsets:
-        raise UnsupportedPlan("SUBSET is not supported")
     names = _variables(spec.pattern)
     if len(set(names)) < len(names):
         raise UnsupportedPlan("Pattern variables must be unique. That might change in the future.")
@@ -125,8 +122,10 @@ class _Columns:
         if not isinstance(rex, RexCall):
             return rex
         function = rex.function
-        if function in _WRAPPERS:
+        if function == "$FINAL$1":
             return self.lifted(rex.operands[0])
+        if function == "$RUNNING$1":
+            raise UnsupportedPlan(f"Unsupported call: RUNNING({getattr(rex.operands[0], 'type', None)})")
         if function in ("$PREV$1", "$NEXT$1"):
             if _whole(rex.operands[1]):
                 raise UnsupportedPlan("Flink does not support physical offset within partition.")
@@ -343,7 +342,7 @@ def _argument(rex: Rex, variables: set[str]) -> RexInputRef | RexLiteral | RexCa
         raise UnsupportedPlan(f"an aggregate of a {type(rex).__name__} is not supported in MATCH_RECOGNIZE")
     if rex.function in ("$LAST$1", "$PREV$1") and not _whole(rex.operands[1]):
         return _argument(rex.operands[0], variables)
-    if rex.function in (*_WRAPPERS, *_AGGREGATES, "$FIRST$1", "$LAST$1", "$PREV$1", "$NEXT$1"):
+    if rex.function in ("$FINAL$1", "$RUNNING$1", *_AGGREGATES, "$FIRST$1", "$LAST$1", "$PREV$1", "$NEXT$1"):
         name = rex.function.strip("$").removesuffix("$1")
         raise UnsupportedPlan(f"{name} within an aggregate is not supported in MATCH_RECOGNIZE")
     return replace(rex, operands=tuple([_argument(one, variables) for one in rex.operands]))

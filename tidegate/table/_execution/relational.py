@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -335,6 +336,7 @@ def as_stream_aggregate(node: Node) -> plan_nodes.GroupAggregate1:
     )
 
 
+_LOG = logging.getLogger(__name__)
 _GROUPS = (plan_nodes.GroupAggregate1, plan_nodes.PythonGroupAggregate1)
 _GROUP_WINDOWS = (plan_nodes.GroupWindowAggregate1, plan_nodes.PythonGroupWindowAggregate1)
 _OVERS = (plan_nodes.OverAggregate1, plan_nodes.PythonOverAggregate1)
@@ -467,6 +469,14 @@ def _check_match(node: plan_nodes.Match1, row_type: LogicalType, context: Evalua
         raise UnsupportedPlan("Primary sort order of a streaming table must be ascending on time.")
     pattern_of(spec, row_type, context)
     Measures(spec, row_type, node.output_type, context)
+    if spec.subsets:
+        _LOG.warning(
+            "node %d, %s: the subsets %s have no rows in MEASURES, as in Flink 2.3: their fields are null, their sums too, and their counts 0. "
+            "Name the variables instead",
+            node.id,
+            node.kind,
+            ", ".join(spec.subsets),
+        )
 
 
 def _check_rank(node: plan_nodes.Rank1 | plan_nodes.WindowRank1) -> None:
