@@ -117,7 +117,7 @@ class SubmittedJob:
         return f"{url}/#/jobs/{self._job_id}" if url else ""
 
     def wait(self, progress: Progress | JobDisplay | None = None) -> JobExecutionResult:
-        """Waits until the job is over, also across JobManagers. Raises its error when it did not finish."""
+        """Waits until the job has ended, also when another JobManager takes over meanwhile. Raises the error of a job that did not finish."""
         with closing(self._client.watch_beyond(self._job_id)) as statuses:
             for status in statuses:
                 self.last_status = status

@@ -107,7 +107,7 @@ class JobsOfCells:
         self._runs: dict[str, tuple[str, list[RunningJob]]] = {}
 
     def replacing(self, submit: Callable[[], Job]) -> Job:
-        """Submits a job that outlives its cell, after cancelling jobs that an earlier run of the cell has left running."""
+        """Submits a job that keeps running after its notebook cell has ended, after cancelling the running jobs of an earlier run of this cell."""
         self._cancel_replaced()
         job = submit()
         self._add(job)

@@ -1,7 +1,7 @@
 """tidegate: a runtime for streaming jobs in Python, with a JobManager and TaskManagers, that behaves like Apache Flink's.
 
-This package is what a job imports and what both processes share: the job API (`common`, `datastream`, `connectors`), the
-vocabulary (`model`), the messages (`pb`, `wire`), the asyncio shell kit (`aio`) and checkpoint storage (`store`).
+This package is what a job imports, and what JobManager and TaskManager share: the job API (`common`, `datastream`, `connectors`), the vocabulary
+(`model`), the messages (`pb`, `wire`), the asyncio code around I/O (`aio`) and checkpoint storage (`store`).
 """
 
 import os

@@ -62,7 +62,7 @@ class ApplicationRun:
         self._thread: threading.Thread | None = None
 
     def begin(self, address: str) -> None:
-        """Starts the job, or goes on watching it in a later term. ``address``: of this process's JobManager."""
+        """Starts the application's job, or continues to watch it after this JobManager was elected leader again. ``address``: the address of the JobManager."""
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._run, args=(address,), name="application", daemon=True)
             self._thread.start()

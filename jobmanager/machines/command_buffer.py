@@ -42,8 +42,8 @@ class OpenCall:
 
 
 class CommandBuffer:
-    """The commands ordered by the event that is being handled, in the order in which the service carries them out; also open calls and armed
-    timers.
+    """Collects the commands that the handling of an event issues, in the order in which the service carries them out. Also keeps the open calls and the
+    running timers.
     """
 
     def __init__(self) -> None:

@@ -41,8 +41,8 @@ class FreeSlot:
 
 @dataclass(frozen=True, slots=True)
 class SubmitTask:
-    """Deploys an attempt to a TaskManager. ``region``: the index of the pipelined region that restarts with this attempt number; ``None``: all
-    regions start with it.
+    """Deploys an attempt to a TaskManager. ``region``: the index of the one pipelined region that starts with this attempt number; ``None``: all regions
+    start with it.
     """
 
     call_id: int
@@ -189,9 +189,9 @@ class DiscardCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class DiscardSharedFiles:
-    """Deletes files below ``shared/`` that no checkpoint uses, or unused files in the directory of this checkpoint.
+    """Deletes state files of a job: files below ``shared/`` that no checkpoint uses, or unused files in the directory of the checkpoint ``checkpoint_id``.
 
-    Carried out after every earlier command of that checkpoint; answered by ``SharedFilesDiscarded``.
+    Carried out after every earlier command for this checkpoint; answered by ``SharedFilesDiscarded``.
     """
 
     job_id: JobId

@@ -43,7 +43,9 @@ class History:
         return job_id in self._where
 
     def items(self, path: str, except_for: Iterable[JobId] = ()) -> list[JsonObject]:
-        """Returns the entries of ``OVERVIEW``, ``APPLICATIONS`` or ``PAGE_ITEMS``, the job that ended last first."""
+        """Returns the entries of archived jobs for one list, the job that ended last first. ``path``: ``OVERVIEW``, ``APPLICATIONS``, or ``PAGE_ITEMS`` (the
+        list on the web page). ``except_for``: jobs to leave out.
+        """
         left_out = frozenset(except_for)
         known = sorted(self._items[path].keys() - left_out, key=lambda job_id: (-self._end_ms(job_id), job_id))
         return [self._items[path][job_id] for job_id in known]

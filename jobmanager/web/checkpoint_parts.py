@@ -56,7 +56,9 @@ def checkpoints_part(job: JobView) -> JsonObject:
 
 
 def checkpoint_part(job: JobView, checkpoint_id: int, now_ms: int, causes: CheckpointCauses) -> JsonObject | None:
-    """Returns one checkpoint with all its tracks; ``None`` when the history has dropped it. Times are in ms after the trigger."""
+    """Returns one checkpoint as JSON for the page, with the phases of the checkpoint in each subtask that acknowledged it and in the JobManager
+    (``Track``); ``None`` when the history has dropped it. Times are in ms after the trigger.
+    """
     view = find_checkpoint(job.checkpoints, checkpoint_id)
     if view is None:
         return None

@@ -80,7 +80,9 @@ class Live:
             except (ConnectionError, TimeoutError):
                 pass  # the page is gone, or does not read
             except Exception:  # noqa: BLE001  (a driver: the page comes again)
-                _log.exception("a stream of changes failed: %s", shown)
+                _log.exception(
+                    "live updates of the page of %s failed; the page asks for them again", shown.job_id or "the cluster"
+                )
             finally:
                 self._open.discard(changed)
         return response

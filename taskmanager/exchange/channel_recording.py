@@ -52,7 +52,7 @@ class QueuedFrame:
         return isinstance(self.event, (Barrier, CancelBarrier)) and self.event.checkpoint_id == checkpoint_id
 
     def continues(self, other: QueuedFrame) -> bool:
-        """Tells whether both frames are batches that may be read as one. Batches with their own dictionaries may not."""
+        """Tells whether both frames hold batches that may be read as one. Batches that carry Arrow dictionaries of their own may not."""
         is_stream = (self.frame.flags | other.frame.flags) & FrameFlags.STREAM
         return self.event is None and other.event is None and self.schema is other.schema and not is_stream
 

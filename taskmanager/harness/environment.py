@@ -92,5 +92,5 @@ class Counts:
         return {**self._values, **{name: read() for name, read in self._watched.items()}}
 
     def accumulated(self) -> dict[str, Json]:
-        """Returns the results of accumulators by name, as a job would have them."""
+        """Returns the results of the accumulators by name, in the form in which a job returns them."""
         return results(merged(told({name: one}) for name, one in self._accumulators))

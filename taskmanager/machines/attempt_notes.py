@@ -119,7 +119,7 @@ class RunningAttemptNotes:
                 self._acknowledged.pop(mail.checkpoint_id, None)
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when a checkpoint is confirmed or acknowledged whose id no message has named."""
+        """Raises ``AssertionError`` when a checkpoint is noted as restored, confirmed or acknowledged whose id is higher than every id in messages so far."""
         named = (self._restored_id, self._confirmed_id, *self._acknowledged)
         assert max(named) <= self._newest_id, f"knows of {named}, and {self._newest_id} is the newest"
 

@@ -86,7 +86,7 @@ WriteEvent: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class WriteChannels(Generic[Content]):
-    """Writes in-flight data. ``ChannelsWritten`` or ``WriteCanceled`` follows."""
+    """Orders that the in-flight data of channels is written. The result is the event ``ChannelsWritten`` or ``WriteCanceled``."""
 
     contents: Sequence[Content]
 

@@ -70,7 +70,7 @@ class SplitWatermarks:
         known.watermark = max(known.watermark, watermark_ms)
 
     def marked(self, split: str, is_idle: bool) -> None:
-        """Sets whether a split is idle, as its watermark generator says."""
+        """Sets whether a split is idle or active, as decided by the watermark generator of the split."""
         self._of(split).is_idle = is_idle
 
     def retired(self, splits: Iterable[str]) -> None:

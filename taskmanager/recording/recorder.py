@@ -148,7 +148,7 @@ class Recorder:
             self._last_reading = now_ms
 
     def frozen(self, checkpoint_id: int, options: CheckpointOptions | None, now_ms: int) -> None:
-        """Begins a new segment after the state of the chain was frozen for a checkpoint."""
+        """Begins the next segment of the recording of the chain's calls, after the chain's state was frozen for a checkpoint."""
         if (
             options is not None and not options.snapshot_type.is_savepoint
         ):  # a savepoint is its user's, who may remove it

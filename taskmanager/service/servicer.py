@@ -38,7 +38,7 @@ class TaskManagerService(taskmanager_pb2_grpc.TaskManagerServicer):
     """Implements the service, on the loop's thread. No call waits."""
 
     def __init__(self, executor: TaskExecutor, new_token: NewToken, signing: SigningNow | None = None) -> None:
-        """``signing``: if set, only programs with its signatures are run."""
+        """Creates the service. ``signing``: returns what verifies signatures; if set, only programs with a valid signature are run."""
         self._executor = executor
         self._new_token = new_token
         self._signing = signing

@@ -106,9 +106,9 @@ class ClassArchive:
             self.file.unlink()
 
     def make_soon(self, environment: Mapping[str, str] = os.environ) -> bool:
-        """Starts the process that makes the archive where there is none; returns whether it did.
+        """Starts a background process that makes the archive of the classes of Spark's JVM, unless there is a usable one; returns whether it was started.
 
-        It does nothing on a machine for tests (``CI`` is set), which is gone before the archive could be used, and where none could be made before.
+        Does nothing in CI (``CI`` is set), where the machine is gone before the archive could be used, and after a failed attempt (``failure`` exists).
         """
         if environment.get("CI") or not prepared(self.folder) or self.failure.exists() or self.is_usable():
             return False

@@ -42,7 +42,11 @@ async def until_refused(address: str, on_silence: Callable[[], None] = lambda: N
 
 
 async def _ask(host: str, port: int, hello: bytes) -> _Said:
-    """Connects to each address of the host once."""
+    """Probes a port once on each address of a host: connects, sends ``hello`` and waits for a first byte.
+
+    Returns ``REFUSED`` when all connections were refused, ``SILENT`` when a connection was accepted but nothing was sent on it within ``CONNECT_S``
+    (others were refused or silent too), else ``OTHER``.
+    """
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError:

@@ -46,7 +46,7 @@ class StatusMetrics:
         self._process.cpu_percent()  # its first answer is about no time at all
 
     def look(self) -> dict[str, float]:
-        """Returns the current metrics; empty when the process has ended."""
+        """Returns the current metrics of the measured process; empty when this process has ended."""
         try:
             with self._process.oneshot():
                 times = self._process.cpu_times()

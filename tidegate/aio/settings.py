@@ -158,8 +158,11 @@ def _nearest(variable: str, keys: Iterable[str]) -> str | None:
 
 
 def is_of_kubernetes(variable: str, text: str) -> bool:
-    """Tells whether Kubernetes set a variable for a service named `tidegate` or `tidegate-...`: its host and ports, also in the form of Docker's links.
-    Variables with an option's name (`TIDEGATE_REST_PORT`) are recognized by their value."""
+    """Tells whether an environment variable was set by Kubernetes for a service named `tidegate` or `tidegate-...`, and is no option.
+
+    These are the service's host and ports (`..._SERVICE_HOST`, `..._SERVICE_PORT`) and the same as links of Docker (`..._PORT_80_TCP_ADDR`). A variable
+    that also is an option's name, such as `TIDEGATE_REST_PORT`, counts when its value is a link: `tcp://...`.
+    """
     if _SERVICE_LINK.search(variable) and _LINK.match(text):
         return True
     return _SERVICE_VARIABLE.search(variable) is not None and variable not in map(variable_of, all_keys())

@@ -25,7 +25,7 @@ def transport_of(configuration: Configuration) -> Transport:
 
 
 def ways_of(configuration: Configuration) -> dict[str, str]:
-    """Returns the options by which a process connects to a cluster and signs what it submits there, by their keys."""
+    """Returns the settings by which a process connects to a cluster and signs what it submits there: their texts by key."""
     own = (SecurityOptions.INSECURE.key, FileOptions.HOME.key)
     prefixes = ("security.ssl.", "tidegate.security.signing.")
     return {key: text for key, text in configuration.to_strings().items() if key.startswith(prefixes) or key in own}

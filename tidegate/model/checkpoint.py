@@ -180,7 +180,7 @@ class OperatorSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskSnapshot:
-    """The state that one subtask acknowledges. Operators without state are absent."""
+    """The state of one subtask in its acknowledgement of a checkpoint, by operator. Operators without state have no entry."""
 
     operators: Mapping[OperatorId, OperatorSnapshot] = field(default_factory=dict)
 

@@ -94,7 +94,9 @@ class Configuration:
         return Configuration({**self._settings, **other._settings})
 
     def only(self, keeps: Callable[[str], bool]) -> Configuration:
-        """Returns the settings whose keys `keeps` selects. Raises `ConfigurationError` when an option needs one that is left out."""
+        """Returns a configuration of the settings whose keys `keeps` selects. Raises `ConfigurationError` when a selected option requires an option that is
+        left out.
+        """
         return Configuration({key: setting for key, setting in self._settings.items() if keeps(key)})
 
     def to_strings(self) -> dict[str, str]:

@@ -184,7 +184,7 @@ class DropUpdateBefore1(Node, frozen=True, kw_only=True, tag="stream-exec-drop-u
 
 
 class ChangelogNormalize1(Node, frozen=True, kw_only=True, tag="stream-exec-changelog-normalize_1"):
-    """Adds the earlier values to a changelog with ``unique_keys``."""
+    """Plan node (version 1) that completes an upsert changelog: adds the earlier values of each key. ``unique_keys``: the columns of the key."""
 
     unique_keys: tuple[int, ...]
     generate_update_before: bool

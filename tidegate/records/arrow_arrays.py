@@ -28,8 +28,10 @@ def arrow_array(values: Sequence[FieldValue], kind: pa.DataType | None = None) -
 
 
 def _plain_column(values: Sequence[FieldValue]) -> pa.Array | None:
-    """Builds an Arrow array of ``int``, ``float``, ``str`` or ``bytes``; ``None`` for values that only Arrow handles: no values, nulls, mixed types,
-    numbers of more than 64 bits, lone surrogates."""
+    """Builds an Arrow array of ``int``, ``float``, ``str`` or ``bytes`` faster than Arrow itself.
+
+    Returns ``None`` for values that have to be left to Arrow: no values, nulls, mixed types, numbers of more than 64 bits, lone surrogates.
+    """
     kinds = set(map(type, values))
     if len(kinds) != 1:
         return None

@@ -5,9 +5,9 @@
 | TIMESTAMP_LTZ                       | ``Instant``                                                |
 | TIMESTAMP                           | ``datetime`` without a zone, to the microsecond            |
 | ROW, MAP and MULTISET, ARRAY        | ``Row`` with its names, ``dict``, ``list``                 |
-| a tuple of Flink's                  | ``tuple``                                                  |
-| RAW                                 | the object, of ``Types.BIG_INT()`` an ``int``              |
-| everything else                     | as of a columnar stream                                    |
+| a struct that is a tuple in Flink   | ``tuple``                                                  |
+| RAW                                 | the object; for ``Types.BIG_INT()`` an ``int``             |
+| everything else                     | as in a columnar stream                                    |
 """
 
 from __future__ import annotations

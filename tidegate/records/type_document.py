@@ -50,7 +50,7 @@ def types_to_json(types: Sequence[TypeInformation]) -> bytes:
 
 
 def types_from_json(content: bytes, count: int) -> list[TypeInformation]:
-    """Parses ``count`` types from JSON. Raises ``CorruptData`` for content that ``types_to_json`` does not write for as many types."""
+    """Parses ``count`` types from JSON. Raises ``CorruptData`` for content that is not the output of ``types_to_json`` for ``count`` types."""
     try:
         documents = json.loads(content)
         if not isinstance(documents, list) or len(documents) != count:

@@ -55,7 +55,9 @@ def rest_server_tls(configuration: Configuration) -> Reloaded[Material]:
 
 
 def rest_client_tls(configuration: Configuration) -> Reloaded[Material]:
-    """Returns the certificates of REST clients in the cluster. Raises ``ConfigurationError`` for a missing option and for unreadable files."""
+    """Returns the TLS certificates with which processes connect to the cluster's REST ports. Raises ``ConfigurationError`` for a missing option and for
+    unreadable files.
+    """
     option = SecurityOptions
     keystore = None
     if configuration.get(option.REST_AUTHENTICATION_ENABLED):

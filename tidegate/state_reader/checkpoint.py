@@ -77,7 +77,7 @@ class State:
 
     @property
     def stored_rows(self) -> int:
-        """The number of stored rows, with those that rows of a higher level replace."""
+        """The number of rows in the state's files. In incremental state, rows that a segment of a higher level replaces are included."""
         keyed = sum(segment.offsets[-1] - segment.offsets[0] for segment in self.segments)
         return keyed + sum(handle.elements for _, handle in self.elements)
 

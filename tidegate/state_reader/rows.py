@@ -42,7 +42,9 @@ def readable_rows(table: pa.Table) -> Iterator[dict[str, FieldValue]]:
 
 
 def readable(value: FieldValue, field: pa.Field) -> FieldValue:
-    """Converts a value of ``to_pylist`` of a column ``field``; a map becomes a list of pairs."""
+    """Converts a value of a state column, as ``to_pylist`` gives it, to a plain Python value: a map becomes a list of pairs, a pickled
+    value is unpickled if it consists of Python's own types, and else becomes a ``Pickled``.
+    """
     kind = field.type
     if value is None:
         return None

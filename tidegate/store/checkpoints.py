@@ -365,7 +365,9 @@ class CheckpointStorage:
         return location
 
     def _sync_names(self, location: str, manifest: CheckpointManifest) -> None:
-        """Syncs the directory entries of the location itself, and of the state files in it and in other directories. Raises ``OSError``."""
+        """Syncs to disk the directories whose entries make up a checkpoint: the one that contains ``location``, and those of all state files. Raises
+        ``OSError``.
+        """
         if location.startswith(MEMORY_SCHEME):
             return
         named = [handle.path for _, handle in handles_of(manifest) if handle.path]

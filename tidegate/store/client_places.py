@@ -37,7 +37,10 @@ _OPTION = "tidegate.client-directories"
 
 @dataclass(frozen=True, slots=True)
 class ClientPlaces:
-    """Checks locations of clients against the allowed directories. ``roots``: paths and URIs. All methods block. Errors repeat no query, user or password."""
+    """Checks that file locations which clients name lie in the allowed directories. ``roots``: these directories, as paths and URIs.
+
+    All methods block. Error messages contain no query, user name or password of a URI.
+    """
 
     roots: tuple[str, ...] = ()
     any_here: bool = True

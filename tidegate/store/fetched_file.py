@@ -42,7 +42,7 @@ class RangedObject(Protocol):
     def size_bytes(self) -> int: ...
 
     def read_at(self, first: int, size_bytes: int) -> bytes:
-        """Reads ``size_bytes`` bytes from ``first`` on; fewer where the answer is cut off. Raises ``OSError``."""
+        """Reads ``size_bytes`` bytes of the object from the offset ``first`` on; fewer when the response of the store ends early. Raises ``OSError``."""
 
 
 @runtime_checkable

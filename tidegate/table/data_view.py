@@ -1,6 +1,6 @@
 """`ListView` and `MapView`: collections in the accumulators of aggregate functions (PyFlink: ``pyflink.table.data_view``).
 
-They are part of the accumulator and of its state.
+A collection is stored as part of its accumulator, in the accumulator's state, not as separate state.
 """
 
 from __future__ import annotations

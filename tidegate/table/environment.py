@@ -168,7 +168,7 @@ class TableConfig:
         self.set(_TIME_ZONE, timezone_id)
 
     def get_local_timezone(self) -> str:
-        """Returns the session's time zone; ``default`` where none was set and the options belong to no environment."""
+        """Returns the session's time zone. For a configuration that belongs to no environment this is the option's value, ``default`` if it is not set."""
         return self.get(_TIME_ZONE, "default") if self._environment is None else self._environment._time_zone()
 
     def set_idle_state_retention(self, duration: datetime.timedelta) -> None:

@@ -67,7 +67,9 @@ _AGGREGATES = ("aggregate", "table_aggregate")
 
 
 class Unnamed:
-    """Names generated for functions that are called without being registered, such as ``add(col("a"))``; all environments know them."""
+    """Generates and keeps names for functions that are called without being registered: ``add(col("a"))`` for a UDF ``add``. All environments know these
+    names.
+    """
 
     def __init__(self) -> None:
         self.by_name: dict[str, UserDefinedFunctionWrapper] = {}

@@ -38,7 +38,7 @@ def write_values(rows: Sequence[int], values: pa.Array, field: pa.Field) -> byte
 
 
 def values_of(content: bytes) -> pa.RecordBatch:
-    """Decodes the values of an answer. Raises ``CorruptFrame``."""
+    """Decodes the values in the response to a query of queryable state: columns ``row`` and ``value``. Raises ``CorruptFrame``."""
     return _read(content, [ROW, VALUE])
 
 

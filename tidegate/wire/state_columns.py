@@ -11,5 +11,5 @@ _IDENTITY = (KEY_GROUP, "key", WINDOW_START, WINDOW_END, "window_id", "namespace
 
 
 def is_identity(column: str) -> bool:
-    """Tells whether a column is part of an entry's identity, rather than of its value."""
+    """Tells whether a column of a state file identifies an entry (key group, key, window, namespace, time of a timer), rather than holding its value."""
     return column in _IDENTITY or column.startswith("key.")

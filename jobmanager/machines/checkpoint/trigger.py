@@ -161,7 +161,9 @@ class PeriodicSchedule:
     """
 
     def __init__(self, interval_ms: int, min_pause_ms: int, during_backlog_ms: int | None = None) -> None:
-        """Creates a schedule. ``during_backlog_ms``: the interval during a backlog; ``None``: ``interval_ms``; 0: none is planned."""
+        """Creates a schedule of periodic checkpoints. ``during_backlog_ms``: the interval during a backlog; ``None``: ``interval_ms``; 0: no checkpoint is
+        planned then.
+        """
         self._interval_ms = interval_ms
         self._min_pause_ms = min_pause_ms
         self._during_backlog_ms = interval_ms if during_backlog_ms is None else during_backlog_ms

@@ -200,7 +200,9 @@ class Rescaling:
                 return _S.NOTHING
 
     def on_written(self, error: ErrorInfo | None) -> bool:
-        """Handles the answer to ``WriteShape``; returns whether subtasks are to be canceled now. A failed write is repeated after ``RETRY_MS``."""
+        """Handles the end of ``WriteShape``, which stores the job's new parallelism; returns whether subtasks are to be canceled now. A failed write is
+        repeated after ``RETRY_MS``.
+        """
         if self.phase is not _P.WRITING:
             return False
         if error is None:

@@ -31,7 +31,7 @@ class Deployments:
         self.reshape()
 
     def reshape(self) -> None:
-        """Adapts to a changed parallelism of the graph."""
+        """Adapts the consumers of edges to the parallelism of the execution graph, after that was changed."""
         graph = self._graph
         self._all_consumers = {
             edge.edge_id: tuple(range(graph.vertices[edge.target].parallelism))

@@ -21,7 +21,7 @@ from tidegate.model.options import RestartStrategyType
 
 @dataclass(frozen=True, slots=True)
 class RestartAfter:
-    """The job restarts after ``delay_ms``. ``merged``: the failure belongs to the pending restart and starts no attempt of its own."""
+    """The decision that the job restarts after ``delay_ms``. ``merged``: another restart is pending already, and the failure is counted with it."""
 
     delay_ms: int
     merged: bool = False

@@ -69,7 +69,9 @@ def kept_failures(job: JobView) -> JsonObject:
 
 
 def _with(entries: list[JsonObject], beside: Sequence[JsonObject]) -> list[JsonObject]:
-    """Merges entries, newest first; a failure comes before the injected fault of the same time."""
+    """Merges two lists of exception history entries, newest first. At equal times failures (the first list) come before killed tasks and injected faults
+    (the second list).
+    """
     return sorted([*entries, *reversed(beside)], key=lambda entry: -int(entry["timestamp"])) if beside else entries
 
 

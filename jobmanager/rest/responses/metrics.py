@@ -50,7 +50,7 @@ def cluster_metrics(cluster: ClusterView, jobs: Sequence[JobView]) -> Metrics:
 
 
 def job_metrics(job: JobView, now_ms: int) -> Metrics:
-    """Returns the metrics of a job. Those of the last completed checkpoint are -1 before the first, as in Flink."""
+    """Returns the metrics of a job. Metrics of the last completed checkpoint are -1 until a checkpoint has completed, as in Flink."""
     checkpoints = job.checkpoints
     last = checkpoints.last_completed
     item = None if last is None else checkpoint_item(last)

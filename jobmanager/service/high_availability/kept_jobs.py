@@ -41,7 +41,9 @@ class Jobs(Protocol):
 
 
 class NoJobStore:
-    """Stores nothing: jobs end with their JobManager, which leads alone, so everything may happen at once."""
+    """The job store without high availability: stores nothing, since jobs end with their JobManager. There is no other leader, so nothing waits for a
+    write.
+    """
 
     async def add(self, job_id: JobId, request: pb.SubmitJobRequest) -> None:
         """Does nothing."""
@@ -84,7 +86,9 @@ class NoJobStore:
 
 
 class KeptJobs:
-    """Stores the changes of jobs in one term. Belongs to the loop's thread; the store is called in threads of ``pool``."""
+    """Stores the changes of jobs while this JobManager leads (one leadership term). Used in the event loop's thread; calls the store in threads of
+    ``pool``.
+    """
 
     def __init__(self, store: JobStore, pool: Pool, on_refused: Callable[[str], None]) -> None:
         """Creates it for one term. ``on_refused``: called when the store knows a later leader."""

@@ -5,9 +5,8 @@
     list                      state · group · key · namespace · number        [ms] element     in the order of their numbers
     map                       state · group · key · namespace · map key       [ms] value       in the order of the key's bytes
 
-``[ms]`` only in state that expires; there, values are pairs (value, ms). Adding to a list or changing a map's entry reads
-nothing. ``ChangedEntries`` receives every change, for incremental snapshots. What was restored may still be in its files
-(``unloaded``).
+``[ms]``: the time of the last update, only in state with a TTL, whose values are pairs (value, ms). Adding to a list or changing a map's entry reads
+nothing. ``ChangedEntries`` receives every change, for incremental snapshots. Restored rows may still be in the checkpoint's files (``unloaded``).
 """
 
 from __future__ import annotations

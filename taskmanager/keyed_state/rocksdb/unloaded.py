@@ -151,7 +151,7 @@ class FrozenUnloaded:
 
 
 def merged_rows(view: View, rows: StateRows, unloaded: FrozenUnloaded, group: int) -> Iterator[Pair]:
-    """Yields the rows of a key group as they would be if it were loaded, in order. Runs in the snapshot thread."""
+    """Yields all rows of a key group in order: those in RocksDB, merged with those that are still in the restored files. Runs in the snapshot thread."""
     prefix = place(rows.state_id, group)
     gone = {row[2:] for row, _ in view.rows(_MARKS + prefix)}
     known = groupby(view.rows(prefix), lambda pair: rows.start_of(pair[0]))

@@ -1,4 +1,4 @@
-"""Emits the rows of a result in batches that are not cut by an exchange."""
+"""Emits result rows in batches of at most ``EMIT_ROWS`` rows, which an exchange sends without splitting them."""
 
 from __future__ import annotations
 

@@ -103,8 +103,8 @@ class MapBatchesOperator(FunctionOperatorBase):
 
 
 def conform(data: pa.RecordBatch, schema: pa.Schema, operator: str) -> pa.RecordBatch:
-    """Returns ``data`` under ``schema``, with which its column names, their order and their types must agree. Raises ``SchemaMismatch`` naming the first column
-    that differs.
+    """Returns ``data`` with the schema ``schema``. Names, order and types of the columns must be the same; otherwise raises ``SchemaMismatch`` that names
+    the first column that differs.
     """
     if data.schema.names != schema.names:
         different = [n for n in schema.names if n not in data.schema.names] or [

@@ -135,7 +135,8 @@ class EntriesOfKey:
             self._table.write(self._group, (self._key, name), value if self._ttl is None else (value, self._now_ms))
 
     def append(self, name: Name, value: Any) -> None:
-        """Appends a value that is not ``None`` to a list. The list's length is stored under ``name``, each value under ``name`` with its number."""
+        """Appends a value, which must not be ``None``, to the list ``name``. The entry ``name`` holds the list's length, the entry ``(*name, i)`` its value i.
+        """
         count = self.get(name) or 0
         self.put((*name, count), value)
         self.put(name, count + 1)

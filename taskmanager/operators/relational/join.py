@@ -36,9 +36,10 @@ Sides: TypeAlias = tuple[EntriesOfKey, EntriesOfKey]
 
 
 class Join(RelationalOperator):
-    """Joins two changelogs: emits pairs of rows and, for outer joins, rows without a partner. Keeps the rows of both sides by key.
+    """Joins two changelogs: emits pairs of rows and, for outer joins, rows without a partner. Keeps the rows of both sides in state, by join key.
 
-    ``matcher``: finds rows that join. ``upsert_keys``: for each side, the key of which there is one row at a time. ``widths``: numbers of columns.
+    ``matcher``: finds rows that join. ``upsert_keys``: for each side, the columns that identify a row (a newer row replaces the older one); ``None``:
+    there are none. ``widths``: the numbers of columns of the sides.
     """
 
     def __init__(

@@ -164,7 +164,7 @@ class AsyncWaitOperator(FunctionOperatorBase):
         self._mark(lambda: self.context.output.emit_event(self._events.pop(number)))
 
     def _on_answers(self) -> None:
-        """Takes the answers of the event loop. Called as a mail."""
+        """Handles the results of the asynchronous calls, which the event loop has completed. Runs in the mailbox."""
         if self._calls is None or self._is_suspended:
             return
         for answer in self._calls.take():

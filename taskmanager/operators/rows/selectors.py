@@ -69,7 +69,7 @@ class KeyFunction:
 
 
 def survives(type_info: TypeInformation, values: Sequence[Record]) -> bool:
-    """Tells whether records of this type surely come out of columns with equal fields of the same Python types."""
+    """Tells whether records of this type are certain to be unchanged, in value and Python type, after conversion to columns and back."""
     if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
         if not set(map(type, values)) <= {tuple, list, Row}:
             return False

@@ -165,7 +165,7 @@ class ChannelInput:
         return self._gate.poll(self._sizer.gather_bytes)
 
     def end_data(self, *, drain: bool) -> None:
-        raise InternalError("a subtask that is not a source was asked to end its data")
+        raise InternalError("only a source can end its data early, and this subtask reads from other subtasks")
 
     def trigger(self, barrier: Barrier) -> None:
         self._align(barrier)

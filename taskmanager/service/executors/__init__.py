@@ -1,1 +1,1 @@
-"""TaskManagers on the executors of one Spark application: one for each executor, all in this process."""
+"""Runs the TaskManagers of one Spark application in this process: one TaskManager for each executor, which runs its subtasks."""

@@ -11,7 +11,7 @@ from tidegate.wire.task_metrics import Readings
 
 
 class PendingMetrics:
-    """The metrics of the tasks on this TaskManager, and the last ones of ended tasks as long as they are reported."""
+    """The metrics of the tasks on this TaskManager, for the next heartbeat. The last ones of an ended task stay as long as its attempt is reported."""
 
     def __init__(self, now_ms: Callable[[], int] = wall_clock_ms) -> None:
         self._now_ms = now_ms

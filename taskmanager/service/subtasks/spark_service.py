@@ -128,7 +128,9 @@ def _close(session: Session, settings: SessionSettings) -> None:
 
 
 def session_settings(configuration: Configuration, directory: Path, host: str) -> SessionSettings:
-    """Returns the settings of the Spark session. Raises ``ConfigurationError`` when executors could not reach ``host``."""
+    """Returns the settings of a TaskManager's Spark session. ``host``: the address of the TaskManager. ``directory``: its working directory. Raises
+    ``ConfigurationError`` when ``host`` is a loopback address and the executors are on other machines.
+    """
     master = configuration.get(SparkOptions.MASTER)
     if not (is_embedded(master) or "//localhost:" in master or "//127." in master) and is_loopback(host):
         raise ConfigurationError(

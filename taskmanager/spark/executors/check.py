@@ -1,6 +1,7 @@
-"""Checks that the executors of a cluster can run subtasks, once, when a TaskManager starts, so that a problem is one error and not a job that does not run.
+"""Checks once, when a TaskManager starts, that the executors of a cluster can run subtasks and reach each other, so that a problem is one error at the
+start and not a job that does not run.
 
-task on each executor ── its address ─▶ Meeting of the TaskManager
+task on each executor ── its address ─▶ Meeting, in the TaskManager: collects the addresses
                      ◀── addresses of all ──
                       ── connects to the control port and to each of the others ─▶ ExecutorReport ─▶ problems_of
 """

@@ -114,7 +114,10 @@ class SparkDoor:
         except (OSError, EOFError):
             pass  # the subtask is gone, and it tells its own end
         except CorruptFrame as error:
-            _log.warning("a connection to Spark's driver is closed: %s", error)
+            _log.warning(
+                "closed a connection from a subtask that reads a stream of Spark: %s; the subtask fails and is restarted",
+                error,
+            )
         finally:
             with self._lock:
                 self._links.discard(link)

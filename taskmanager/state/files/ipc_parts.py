@@ -37,7 +37,9 @@ class IpcParts(io.RawIOBase):
 
 
 def ipc_file(schema: pa.Schema, batches: Sequence[pa.RecordBatch], options: pa.ipc.IpcWriteOptions) -> list[Part]:
-    """Returns the parts of a complete Arrow file: one part up to ``COPIED_BYTES``. The batches must not be changed until the parts are used."""
+    """Encodes batches as a complete Arrow IPC file; returns its parts. Up to ``COPIED_BYTES`` they are copied into one part; the parts of a larger file
+    refer to the batches, which must not be changed until the parts are used.
+    """
     if sum(batch.nbytes for batch in batches) > COPIED_BYTES:
         sink = IpcParts()
         _write(sink, schema, batches, options)

@@ -77,7 +77,8 @@ def write_keyed(
     *,
     is_shared: bool = False,
 ) -> SegmentHandle:
-    """Writes keyed state as a segment; returns its handle. ``groups[i]`` is the key group of row i of ``data``, which has no such column yet.
+    """Writes rows of keyed state as a segment; returns its handle. ``groups[i]``: the key group of row i of ``data``; the column of key groups is added
+    here. ``level``: the level of the segment in incremental state.
 
     Raises ``StorageError``, and ``InternalError`` for a key group that is not in ``key_groups``.
     """
@@ -146,7 +147,10 @@ def read_keyed_batches(
     name = _name_of(segment.handle, segment.state_name)
     if both.size == 0 or len(segment.offsets) != segment.key_groups.size + 1:
         if both.size:
-            raise CorruptData(f"{name}: its index has {len(segment.offsets)} entries; restore another checkpoint")
+            entries = segment.key_groups.size + 1
+            raise CorruptData(
+                f"{name}: its index has {len(segment.offsets)} entries instead of {entries}; restore another checkpoint"
+            )
         return
     table = _from_ipc(source.read(segment.handle), name)
     _check_rows(segment, table, name)

@@ -47,7 +47,7 @@ class RestoredPart(ABC, Generic[Wanted, Found]):
 
     @abstractmethod
     def settle(self) -> None:
-        """Loads all of the state that is left."""
+        """Loads all of the restored state that is not loaded yet."""
 
     @abstractmethod
     def close(self) -> None:

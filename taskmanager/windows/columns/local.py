@@ -50,7 +50,9 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(slots=True)
 class _DenseWindow:
-    """The accumulators of one window, for the key codes below ``cardinality``. Without a dictionary, code 0 is the key ``low``."""
+    """The accumulators of one window in arrays, by key code, for codes below ``cardinality``. Without a dictionary the keys are integers, and the code of a
+    key is its distance from ``low``.
+    """
 
     low: int
     cardinality: int

@@ -137,7 +137,9 @@ class _Bucket:
 
 @dataclass(frozen=True, slots=True)
 class FrozenBuckets:
-    """All rows at a freeze. ``firsts[i]``: the first key group of ``buckets[i]``."""
+    """The rows of all windows when state was frozen for a checkpoint, as references. A bucket has the rows of a range of key groups; ``firsts[i]``: the
+    first key group of ``buckets[i]``.
+    """
 
     inbox: tuple[Run, ...]
     """Rows of any key group."""

@@ -40,7 +40,7 @@ class KeyDictionary:
         return _dictionary([_column_of(column) for column in columns])
 
     def grown(self, columns: Sequence[pa.Array]) -> KeyDictionary | None:
-        """Returns a dictionary with other codes that has space for ``columns`` too; ``None`` when that is too much."""
+        """Returns a larger dictionary with space for the keys in ``columns`` too, in which keys have new codes; ``None`` when it would be too large."""
         return _dictionary([mine.grown(column) for mine, column in zip(self._columns, columns, strict=True)])
 
     def encode(self, columns: Sequence[pa.Array]) -> Codes | None:

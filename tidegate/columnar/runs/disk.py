@@ -94,7 +94,7 @@ class FileRun:
 
 @dataclass(frozen=True, slots=True)
 class SpillFiles:
-    """Writes runs to temporary files. ``directory``: of the attempt; empty: the system's."""
+    """Writes runs (rows sorted by window) to temporary files. ``directory``: the directory of the attempt; empty: the system's temporary directory."""
 
     operator: str
     directory: str

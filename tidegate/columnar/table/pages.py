@@ -78,7 +78,7 @@ class GroupPages:
         return slots
 
     def slots(self) -> Slots:
-        """Returns all assigned slots, page by page."""
+        """Returns the slots in use, which are positions of rows in the arrays of keyed state, page by page. A page is a block of slots of one key group."""
         groups, size = self._group_of_page[: self._pages], 1 << self._shift
         filled = np.full(self._pages, size, np.int64)
         last = self._last_page[self._last_page >= 0]

@@ -118,7 +118,9 @@ class InMemoryAndFile:
         filed.allocated = until
 
     def moved(self, array: NumpyColumn, used: int, items: int, per_slot: int) -> NumpyColumn:
-        """Returns a larger array with the first ``used`` items of one that is too short. Raises ``StorageError``."""
+        """Returns a larger copy of an array: with space for ``items`` values, of which the first ``used`` are copied from ``array``.
+        Raises ``StorageError``.
+        """
         larger = self.zeros(items, array.dtype, per_slot)
         self.ensure(larger, used)
         larger[:used] = array[:used]

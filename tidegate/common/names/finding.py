@@ -55,7 +55,7 @@ def finding(module: str, *tables: Names) -> Callable[[str], ModuleMember]:
 
 
 def connector(module: str) -> Callable[[str], ModuleMember]:
-    """Returns the ``__getattr__`` of a ``module`` that has the names of ``places.CONNECTORS``."""
+    """Returns the ``__getattr__`` of the connector module ``module``, which imports the names that ``places.CONNECTORS`` lists for this module on access."""
     return finding(module, {name: partial(_found, home, name) for name, home in names_of(module).items()})
 
 

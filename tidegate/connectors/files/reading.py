@@ -36,7 +36,11 @@ def blocks(
 def first_record(
     file_format: FileFormat, part: FileRange, values: hive.Values, start: int | None, skip: int
 ) -> pa.RecordBatch | None:
-    """Returns the first row of ``blocks``. Raises as ``blocks`` does."""
+    """Returns the first row of a file range from a position on, as ``blocks`` would yield it; ``None`` when there is none.
+
+    ``start``: the offset of the block to read; ``None``: the beginning of ``part``. ``skip``: the number of rows of that block to leave out. Raises
+    ``SchemaMismatch``, ``CorruptData`` and ``StorageError``, as ``blocks`` does.
+    """
     with read_errors(part.path, f"the part from {part.start} to {part.end}"):
         return hive.first_record(file_format, part, values, start, skip)
 

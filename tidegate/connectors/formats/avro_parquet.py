@@ -38,7 +38,7 @@ def _same(value: FieldValue) -> FieldValue:
 
 
 def _text(value: FieldValue) -> FieldValue:
-    """Decodes a text; Parquet's own ENUM is read as bytes."""
+    """Converts a value of a text column to ``str``: columns of Parquet's type ENUM are read as bytes."""
     return value.decode() if isinstance(value, bytes) else value
 
 

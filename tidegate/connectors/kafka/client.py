@@ -165,8 +165,10 @@ def _on_error(servers: str, error: Any) -> None:
 
 @contextlib.contextmanager
 def kafka_errors(doing: str, servers: str, client: Any = None) -> Iterator[None]:
-    """Converts errors of the client to one typed error that names the action and the servers. ``client``: is polled for details of an error, unless it
-    is a consumer with assigned partitions, of which a poll could lose a record."""
+    """Converts errors of a Kafka client, raised in the ``with`` block, to one typed error that names the action and the servers.
+
+    ``client``: the client that is polled for details of the error, unless it is a consumer with assigned partitions: polling that could lose a record.
+    """
     kafka = library()
     try:
         yield

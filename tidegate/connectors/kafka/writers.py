@@ -120,7 +120,7 @@ class EpochWriter(SinkWriter):
 
 
 class DirectWriter(SinkWriter):
-    """Sends records at once, and if it ``waits`` waits for their delivery at a checkpoint (at least once)."""
+    """Sends records to Kafka without transactions. ``waits``: whether a checkpoint waits until the records are delivered (at least once)."""
 
     works_on = "arrow"
 

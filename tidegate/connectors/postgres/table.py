@@ -99,7 +99,9 @@ class PostgresTable:
         )
 
     def written(self, names: Sequence[str], keys: Sequence[str] = ()) -> list[PostgresColumn]:
-        """Returns the columns that a stream with these names writes. Raises ``InvalidJob`` for names and keys that the table does not accept."""
+        """Returns the table's columns that a stream with the column names ``names`` writes, in this order. Raises ``InvalidJob`` for names, and key columns
+        ``keys``, that the table does not accept.
+        """
         if self.kind not in ("r", "p", "v"):  # a view may have triggers that insert
             raise InvalidJob(f"{self.name!r} of PostgreSQL is not a table: a sink can only write to tables")
         by_name = {column.name: column for column in self.columns}

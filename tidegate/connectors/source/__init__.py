@@ -4,7 +4,8 @@
           ▲                                                                                     │
           └──────────────── send_split_request, send_source_event_to_coordinator ◀──────────────┘
 
-A ``Source`` makes both. There is one enumerator for a job, in a process of its own on a TaskManager, and one reader for each subtask.
+A ``Source`` creates the enumerator and the readers. There is one enumerator for a job, in a process of its own on a TaskManager, and one reader for
+each subtask.
 """
 
 from __future__ import annotations

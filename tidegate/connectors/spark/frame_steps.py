@@ -300,7 +300,7 @@ def _of_values(
     text, kind = _translated(arguments[0], schema)
     wanted = options.get("value_set")
     if set(options) != {"value_set"} or not isinstance(wanted, pa.Array) or not len(wanted) or wanted.null_count:
-        raise NotTheSame(f"{expression!r} looks into a set that IN of Spark treats differently")
+        raise NotTheSame(f"{expression!r}: IN of Spark gives another result when the set is empty or has nulls in it")
     both_whole = pa.types.is_signed_integer(kind) and pa.types.is_signed_integer(wanted.type)
     if not both_whole and (kind != wanted.type or kind != pa.string()):
         raise NotTheSame(

@@ -67,7 +67,7 @@ class StreamPosition:
 
 
 class StreamProgress:
-    """Tracks one stream. ``position`` is that of what was emitted."""
+    """Tracks which rows of one Spark stream were emitted. ``position``: the position of the emitted rows in the stream, for a checkpoint."""
 
     def __init__(self, position: StreamPosition) -> None:
         self._starts, self._ends, self._batch = position.starts, position.ends, position.batch

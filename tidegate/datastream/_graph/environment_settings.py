@@ -152,7 +152,7 @@ class EnvironmentSettings:
         return self
 
     def get_buffer_timeout(self) -> int:
-        """Returns the timeout in milliseconds, or -1 when batches leave only when they are full."""
+        """Returns the buffer timeout in milliseconds, or -1 when a batch is sent only when it is full."""
         if not self._configuration.get_boolean(BUFFER_TIMEOUT_ENABLED, True):
             return -1
         return parse_duration_ms(self._configuration.get_string(BUFFER_TIMEOUT, DEFAULT_BUFFER_TIMEOUT))

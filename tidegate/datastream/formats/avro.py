@@ -87,8 +87,9 @@ class AvroRowDeserializationSchema(AvroRows):
 
 
 class AvroRowSerializationSchema(AvroMessages):
-    """Encodes rows as Avro messages. ``subject`` (usually ``<topic>-value``): under which the schema is registered. Raises ``InvalidJob``,
-    ``Unreachable``."""
+    """Encodes rows as Avro messages. ``subject``: the name in the schema registry under which the schema is registered, usually ``<topic>-value``. Raises
+    ``InvalidJob``, ``Unreachable``.
+    """
 
     def __init__(
         self,

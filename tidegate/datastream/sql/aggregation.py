@@ -123,7 +123,7 @@ def check_result(parts: Parts, behind: pa.Schema, result: pa.DataType, node: Nod
         found = None
     if found != result:
         raise InvalidJob(
-            f"sql on a stream knows no {node['function_name']} that gives {result}, as it does for this column; "
+            f"sql on a stream cannot compute {node['function_name']} of this column, whose result has the type {result} in DuckDB; "
             f"cast its argument to a number: {text}"
         )
 

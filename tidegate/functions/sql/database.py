@@ -43,7 +43,7 @@ def connected(zone: str) -> DuckDBPyConnection:
 
 
 def planner(zone: str = "UTC") -> DuckDBPyConnection:
-    """Returns this thread's database for parsing and binding queries: opening one takes longer than such a request."""
+    """Returns the DuckDB database of this thread for parsing and binding queries. It is kept, since opening one takes longer than parsing a query."""
     if zone not in _KEPT.connections:
         _KEPT.connections[zone] = connected(zone)
     return _KEPT.connections[zone]

@@ -39,7 +39,7 @@ _AGGREGATES = frozenset(f"${name}$1" for name in ("SUM", "SUM0", "$SUM0", "COUNT
 
 
 def pattern_of(spec: MatchSpec, row_type: LogicalType, context: EvaluationContext) -> Pattern:
-    """Returns the pattern of a node. Raises ``UnsupportedPlan``, with Flink's message for what Flink refuses too."""
+    """Builds the CEP pattern of a MATCH_RECOGNIZE node of a plan. Raises ``UnsupportedPlan``; for patterns that Flink refuses too, with Flink's message."""
     if spec.all_rows:
         raise UnsupportedPlan("All rows per match mode is not supported yet.")
     names = _variables(spec.pattern)

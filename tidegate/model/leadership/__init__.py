@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """The addresses of a JobManager. ``process``: its name for people; ``rpc`` and ``rest``: ``host:port``, empty where it does not listen (yet)."""
+    """The addresses of a JobManager. ``process``: the name of its process, for messages; ``rpc`` and ``rest``: ``host:port``, empty while the JobManager
+    does not listen there.
+    """
 
     process: str
     rpc: str = ""

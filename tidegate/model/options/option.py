@@ -19,7 +19,7 @@ E = TypeVar("E", bound=Enum)
 
 
 class Kind(Enum):
-    """Whether setting the option has an effect. Keys that are neither declared nor Flink's are refused."""
+    """The kinds of options: whether setting an option has an effect. Keys that are neither declared here nor known to Flink are refused."""
 
     EFFECTIVE = "effective"
     WITHOUT_EFFECT = "without effect"

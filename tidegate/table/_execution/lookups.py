@@ -21,7 +21,9 @@ LOOKUPS = (plan_nodes.LookupJoin1, plan_nodes.BatchLookupJoin1)
 
 def no_lookups(node: LookupNode) -> LookupTable:
     """Raises ``InvalidJob``: the plan is translated without lookup tables."""
-    raise InvalidJob(f"node {node.id}, {node.kind}: there is no table to ask: {node.description}")
+    raise InvalidJob(
+        f"node {node.id}, {node.kind}: a plan that is run without its program cannot look up rows in tables of the program: {node.description}"
+    )
 
 
 def looked_up(

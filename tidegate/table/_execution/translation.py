@@ -254,8 +254,9 @@ def translate(
 
 
 def configured(node: Node, options: Mapping[str, str]) -> Node:
-    """Adds options of the environment to a node that was planned without them: the state TTL, for streaming nodes, and the clean-up interval of
-    interval joins."""
+    """Adds options of the environment to the configuration of a plan node, which the planner left out: the state TTL (streaming nodes) and the clean-up
+    interval (interval joins).
+    """
     given = dict(node.configuration or {})
     if STATE_TTL_KEY in options and node.kind.startswith("stream-"):
         given.setdefault(STATE_TTL_KEY, options[STATE_TTL_KEY])

@@ -183,7 +183,7 @@ def _planner_jar(jars: Jars, cache: Path | None) -> Path:
 
 
 def _cache(environment: Mapping[str, str]) -> Path | None:
-    """Returns the cache folder, or ``None`` if it cannot be written."""
+    """Returns the user's cache folder of tidegate, where the planner's class data archive is kept; ``None`` if it cannot be written."""
     given = environment.get("XDG_CACHE_HOME")
     try:
         folder = (Path(given) if given else Path.home() / ".cache") / "tidegate"

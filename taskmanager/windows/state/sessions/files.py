@@ -63,8 +63,10 @@ class FrozenSessions(FrozenWindows):
 def read_sessions(
     form: SessionFormat, owned: KeyGroupRange, segments: Sequence[SegmentHandle], source: SegmentSource
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Yields the partials of the owned key groups. The generator reads ahead, so it has to be closed. Raises ``CorruptData``, ``StorageError``, and
-    ``SchemaMismatch`` when the state has other keys.
+    """Reads the state of session windows: yields the partial aggregates of the owned key groups from segments.
+
+    The generator reads ahead, so it has to be closed. Raises ``CorruptData``, ``StorageError``, and ``SchemaMismatch`` when the key columns of the state
+    are not those of the job.
     """
     ordered = in_reading_order(segments)[::-1]
     above: Groups = np.zeros(0, np.int32)

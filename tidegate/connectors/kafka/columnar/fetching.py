@@ -212,7 +212,7 @@ class ColumnarConsumer(ConsumerPort):
         self._leaders.doubt([place])
 
     def _decoded(self, found: list[_Found]) -> PollResult:
-        """Decodes answers to records. Raises ``CorruptData``."""
+        """Decodes fetch responses of brokers to records. Raises ``CorruptData``."""
         arrived = PollResult(ends=self._ends, topic_ids=self._leaders.new_topic_ids())
         self._ends = {}
         for one in found:

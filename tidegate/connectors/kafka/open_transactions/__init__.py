@@ -1,7 +1,7 @@
-"""The exactly-once sink that writes into open transactions: readers of uncommitted records see them at once.
+"""The exactly-once Kafka sink that writes into open transactions while records arrive, so that readers with ``read_uncommitted`` see them without delay.
 
-    write ─▶ open transaction ─▶ barrier: everything is acknowledged (prepared) ─▶ confirm: EndTxn, in whatever process confirms
+    write ─▶ open transaction ─▶ barrier: everything is acknowledged (prepared) ─▶ checkpoint confirmed: EndTxn, from any process
 
-``naming`` and ``deadlines`` decide and do no I/O; ``broker`` is the port to Kafka, ``columnar_broker`` its implementation; ``session`` is
-what writer and committer of a subtask share; ``resolving`` is for ``tidegate txn``. See docs/adr/0173.
+``naming`` and ``deadlines`` decide and do no I/O; ``broker`` is the port to Kafka, ``columnar_broker`` its implementation; ``session`` is the state
+that writer and committer of a subtask share; ``resolving`` commits or aborts prepared transactions for ``tidegate txn``. See docs/adr/0173.
 """

@@ -37,7 +37,7 @@ class BrokenChain(Exception):
 
 
 class RecordStarts:
-    """Finds the starts of records in ``data``, which may hold many batches."""
+    """Finds the offsets of records in ``data``, the bytes of Kafka record batches; there may be many batches."""
 
     def __init__(self, data: Bytes) -> None:
         self._data = data

@@ -121,7 +121,7 @@ def _is_scalar(value: Any) -> bool:
 
 
 def _looked_up(text: str, path: str) -> tuple[bool, bool, Any]:
-    """Evaluates a path; returns whether it is lax, whether it failed, and the value."""
+    """Evaluates a SQL/JSON path on a JSON text; returns whether the path is in lax mode, whether the evaluation failed, and the value found."""
     is_lax, steps = parse_path(path)
     try:
         document = parse(text)
