@@ -19,7 +19,7 @@ from tidegate.jobmanager.machines.views import (
     TaskManagerView,
     VertexView,
 )
-from tidegate.jobmanager.rest.faults import FaultService
+from tidegate.jobmanager.rest.fault_service import FaultService
 from tidegate.jobmanager.rest.history import History
 from tidegate.jobmanager.rest.http.errors import bad_request, not_found, server_side
 from tidegate.jobmanager.rest.http.request import RestRequest

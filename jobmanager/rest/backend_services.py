@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tidegate.aio.admission import Admission
 from tidegate.jobmanager.programs.runs import ProgramRuns
-from tidegate.jobmanager.rest.faults import FaultService
+from tidegate.jobmanager.rest.fault_service import FaultService
 from tidegate.jobmanager.rest.handlers.processes import TaskManagerInspector
 from tidegate.jobmanager.rest.history import History
 

@@ -20,7 +20,7 @@ from tidegate.jobmanager.programs.runs import ProgramRuns
 from tidegate.jobmanager.rest.backend_services import BackendServices
 from tidegate.jobmanager.rest.history import History
 from tidegate.jobmanager.service.core import JobManagerCore
-from tidegate.jobmanager.service.faults import FaultMaker, send_fault
+from tidegate.jobmanager.service.fault_injector import FaultInjector, send_fault
 from tidegate.jobmanager.service.high_availability.job_store import JobStore
 from tidegate.jobmanager.service.rest_endpoint import RestEndpoint
 from tidegate.jobmanager.service.rpc.snapshot_servicer import Disposal
@@ -103,7 +103,7 @@ async def make_rest(
     history = History([archives], pool) if archives is not None else None
     storage = around.storage
     faults = (
-        FaultMaker(core.machine, storage, partial(send_fault, core.transport))
+        FaultInjector(core.machine, storage, partial(send_fault, core.transport))
         if isinstance(storage, FaultyStorage)
         else None
     )

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tidegate.jobmanager.machines.views import JobView, SubtaskView, VertexView
 from tidegate.jobmanager.rest.backend import Backend, MetricStore
-from tidegate.jobmanager.rest.faults import FaultService
+from tidegate.jobmanager.rest.fault_service import FaultService
 from tidegate.jobmanager.rest.numbers import skew_percent
 from tidegate.jobmanager.rest.responses.exceptions import failures
 from tidegate.jobmanager.rest.responses.faults import fault_entries

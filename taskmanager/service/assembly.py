@@ -14,12 +14,12 @@ from tidegate.aio.process import Services
 from tidegate.model.configuration import Configuration
 from tidegate.model.options import ClusterOptions, RuntimeOptions, TaskManagerOptions, TaskOptions
 from tidegate.taskmanager.service import identity as own
-from tidegate.taskmanager.service.asked_faults import FaultsHere
 from tidegate.taskmanager.service.blob_cache import BlobCache
 from tidegate.taskmanager.service.directories import Directories
 from tidegate.taskmanager.service.endpoint import start_control, start_endpoint
 from tidegate.taskmanager.service.registration import connection_to_leader, keep_registered
 from tidegate.taskmanager.service.reporting.reporters import start_reporters
+from tidegate.taskmanager.service.requested_faults import FaultInjection
 from tidegate.taskmanager.service.subtasks.processes import SparkSubtasks
 from tidegate.taskmanager.service.subtasks.slot_memory import SlotMemory
 from tidegate.taskmanager.service.subtasks.tls import SubtaskTls
@@ -70,12 +70,12 @@ async def start_task_manager(
     subtasks = SparkSubtasks(
         memory, directory / "tasks", directories.local, blobs.get, interval_ms, tls, failures_of(configuration)
     )
-    asked = configuration.get(RuntimeOptions.FAULTS) or ()
-    here = FaultsHere(asked, job_manager.tell)
-    executor = TaskExecutor(make_machine(configuration), subtasks, here.tell, fatal)
+    planned_faults = configuration.get(RuntimeOptions.FAULTS) or ()
+    faults = FaultInjection(planned_faults, job_manager.tell)
+    executor = TaskExecutor(make_machine(configuration), subtasks, faults.tell, fatal)
     services.started(f"slot table: {configuration.get(TaskManagerOptions.NUM_SLOTS)} slots, {memory}", executor.close)
-    services.started(f"faults on purpose: {', '.join(asked) or 'none'}", here.delays.close)
-    server, port = await start_endpoint(configuration, executor, here, subtasks.stacks, job_manager)
+    services.started(f"faults on purpose: {', '.join(planned_faults) or 'none'}", faults.delays.close)
+    server, port = await start_endpoint(configuration, executor, faults, subtasks.stacks, job_manager)
     services.started(f"TaskManager: gRPC port {port}", lambda: server.stop(0.2))
     identity = own.make_identity(configuration, host, port)
     session = await spark.ready(services.begins)

@@ -20,13 +20,13 @@ from tidegate.pb.taskmanager_pb2_grpc import (
     add_TaskManagerInspectionServicer_to_server,
     add_TaskManagerServicer_to_server,
 )
-from tidegate.taskmanager.service.asked_faults import FaultServicer, FaultsHere
 from tidegate.taskmanager.service.blob_cache import BlobCache
-from tidegate.taskmanager.service.faults import DelayedService
 from tidegate.taskmanager.service.inspection import InspectionService, ReadStacks
 from tidegate.taskmanager.service.jobmanager.connection import JobManagerConnection
 from tidegate.taskmanager.service.kv_states import start_kv_states
+from tidegate.taskmanager.service.planned_faults import DelayedService
 from tidegate.taskmanager.service.reporting.printing import Printer
+from tidegate.taskmanager.service.requested_faults import FaultInjection, FaultServicer
 from tidegate.taskmanager.service.subtask_control import SubtaskControl, listen_for_subtasks
 from tidegate.taskmanager.service.subtasks.tls import SubtaskTls
 from tidegate.taskmanager.service.task_executor import TaskExecutor
@@ -42,16 +42,18 @@ _TOKEN_BYTES = 16
 async def start_endpoint(
     configuration: Configuration,
     executor: TaskExecutor,
-    here: FaultsHere,
+    faults: FaultInjection,
     stacks: ReadStacks,
     job_manager: JobManagerConnection,
 ) -> tuple[grpc.aio.Server, int]:
     """Starts the gRPC server; returns it with its TCP port. Raises ``ExternalError`` when the port is not available, and ``ConfigurationError``."""
-    service = DelayedService(executor, lambda: secrets.token_hex(_TOKEN_BYTES), here.delays, signing_of(configuration))
-    faults = FaultServicer(
+    service = DelayedService(
+        executor, lambda: secrets.token_hex(_TOKEN_BYTES), faults.delays, signing_of(configuration)
+    )
+    servicer = FaultServicer(
         executor.local_pids,
         lambda: {attempt: stream.send for attempt, stream in executor.streams().items()},
-        here,
+        faults,
         lambda: job_manager.allows_faults,
         has_executors=not configuration.get(SparkOptions.MASTER).startswith("local"),
     )
@@ -60,7 +62,7 @@ async def start_endpoint(
     def register(server: grpc.aio.Server) -> None:
         add_TaskManagerServicer_to_server(service, server)
         add_TaskManagerInspectionServicer_to_server(inspected, server)
-        add_TaskManagerFaultsServicer_to_server(faults, server)
+        add_TaskManagerFaultsServicer_to_server(servicer, server)
 
     host, port = configuration.get(TaskManagerOptions.BIND_HOST), configuration.get(TaskManagerOptions.RPC_PORT)
     transport = job_manager.transport

@@ -15,7 +15,7 @@ from tests.browser.views import VIEWS, api, forgive_unreadable_state, settled, u
 from tests.contract.rest.scene import Scene, waiting_for_three
 from tests.unit.jobmanager.machines.cluster_kit import CHECKPOINTED, Cluster, running_job, until_triggered
 from tidegate.jobmanager.machines.events import JobCancelRequested
-from tidegate.jobmanager.service.faults import FaultMaker
+from tidegate.jobmanager.service.fault_injector import FaultInjector
 from tidegate.jobmanager.service.storage.faulty_storage import FaultyStorage
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.states import ExecutionState, JobState
@@ -328,7 +328,7 @@ def test_a_fault_is_made_where_it_is_allowed_and_stands_among_the_exceptions(ope
 
     asked: list[InjectFaultRequest] = []
     scene = pipeline_scene()
-    scene.faults = FaultMaker(scene.machine, FaultyStorage(), done, lambda: scene.cluster.now_ms)
+    scene.faults = FaultInjector(scene.machine, FaultyStorage(), done, lambda: scene.cluster.now_ms)
     with Stage(scene) as stage:
         page = settled(open_page(url_of(stage, "graph")))
         page.get_by_role("button", name="Fault …").click()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidegate.jobmanager.rest.backend import Backend
-from tidegate.jobmanager.rest.faults import NOT_ALLOWED, FaultKind, FaultRequest, FaultService
+from tidegate.jobmanager.rest.fault_service import NOT_ALLOWED, FaultKind, FaultRequest, FaultService
 from tidegate.jobmanager.rest.http.errors import RestError, bad_request
 from tidegate.jobmanager.rest.http.request import RestRequest
 from tidegate.jobmanager.rest.responses.faults import fault_item
@@ -34,9 +34,9 @@ class FaultHandlers:
 
     async def _make(self, request: RestRequest) -> JsonObject:
         service = self._service()
-        asked = _asked(request.json_object())
+        requested = _requested(request.json_object())
         try:
-            made = await service.make(asked)
+            made = await service.make(requested)
         except TidegateError as error:
             raise bad_request(f"The fault was not injected: {error.message}") from None
         return fault_item(made, [], {})
@@ -47,7 +47,7 @@ class FaultHandlers:
         return self._backend.faults
 
 
-def _asked(body: JsonObject) -> FaultRequest:
+def _requested(body: JsonObject) -> FaultRequest:
     try:
         kind = FaultKind(body.get("kind"))
     except ValueError:

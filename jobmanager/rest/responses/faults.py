@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tidegate.jobmanager.machines.views import JobView
-from tidegate.jobmanager.rest.faults import FaultService, MadeFault, followed
+from tidegate.jobmanager.rest.fault_service import FaultService, MadeFault, followed
 from tidegate.model.ids import JobId
 from tidegate.model.values import JsonObject
 

@@ -14,7 +14,7 @@ from tidegate.jobmanager.machines.dispatcher import Dispatcher
 from tidegate.jobmanager.machines.events import ClientRequest, Event, WorkersFound
 from tidegate.jobmanager.programs.files import ProgramFiles
 from tidegate.jobmanager.programs.runs import ProgramRuns
-from tidegate.jobmanager.rest.faults import FaultService
+from tidegate.jobmanager.rest.fault_service import FaultService
 from tidegate.jobmanager.service.clients.snapshot_requests import SnapshotRequests
 from tidegate.jobmanager.service.clients.watchers import Watchers
 from tidegate.model.configuration import Configuration

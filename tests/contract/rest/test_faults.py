@@ -9,8 +9,8 @@ import pytest
 from tests.contract.rest.asking import ask, serving
 from tests.contract.rest.scene import Scene
 from tests.unit.jobmanager.machines.cluster_kit import JOB, running_job
-from tidegate.jobmanager.rest.faults import NOT_ALLOWED
-from tidegate.jobmanager.service.faults import FaultMaker
+from tidegate.jobmanager.rest.fault_service import NOT_ALLOWED
+from tidegate.jobmanager.service.fault_injector import FaultInjector
 from tidegate.jobmanager.service.storage.faulty_storage import FaultyStorage
 from tidegate.model.errors import ErrorInfo, Unreachable
 from tidegate.pb import taskmanager_pb2 as pb
@@ -23,7 +23,7 @@ async def done(address: str, request: pb.InjectFaultRequest) -> None:
 
 def scene_with_faults() -> Scene:
     scene = Scene(running_job())
-    scene.faults = FaultMaker(scene.machine, FaultyStorage(), done, lambda: scene.cluster.now_ms)
+    scene.faults = FaultInjector(scene.machine, FaultyStorage(), done, lambda: scene.cluster.now_ms)
     return scene
 
 

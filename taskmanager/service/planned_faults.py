@@ -41,13 +41,13 @@ Tell = Callable[[str, Message], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Faults:
+class PlannedFaults:
     kill_at: frozenset[int] = frozenset()
     drop_at: frozenset[int] = frozenset()
     delay_ms: int = 0
 
     @staticmethod
-    def of(texts: Sequence[str]) -> Faults:
+    def of(texts: Sequence[str]) -> PlannedFaults:
         """Parses the faults. Raises ``ConfigurationError`` for a text that is none of the three."""
         kill, drop, delay_ms = set(), set(), 0
         for text in texts:
@@ -59,7 +59,7 @@ class Faults:
                 delay_ms = _duration_ms(found[1])
             else:
                 raise _unknown(text)
-        return Faults(frozenset(kill), frozenset(drop), delay_ms)
+        return PlannedFaults(frozenset(kill), frozenset(drop), delay_ms)
 
     def around(self, tell: Tell, kill: Callable[[], None] | None = None) -> Tell:
         """Wraps the function that sends to the JobManager, so that acknowledgements are lost or the process is killed before. ``kill``: ends this process."""

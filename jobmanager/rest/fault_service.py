@@ -69,7 +69,7 @@ class FaultService(Protocol):
     def made(self) -> Sequence[MadeFault]:
         """Returns the last injected faults, oldest first."""
 
-    async def make(self, asked: FaultRequest) -> MadeFault:
+    async def make(self, requested: FaultRequest) -> MadeFault:
         """Injects a fault. Raises ``TidegateError`` when it cannot."""
 
 

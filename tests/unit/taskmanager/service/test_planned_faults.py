@@ -11,7 +11,7 @@ from tidegate.model.errors import ConfigurationError
 from tidegate.pb import common_pb2, taskmanager_pb2
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.pb.common_pb2 import ProducerAddress
-from tidegate.taskmanager.service.faults import Delays, Faults
+from tidegate.taskmanager.service.planned_faults import Delays, PlannedFaults
 
 
 def acknowledging(*ids: int) -> pb.AcknowledgeCheckpointRequest:
@@ -23,7 +23,7 @@ def acknowledging(*ids: int) -> pb.AcknowledgeCheckpointRequest:
 
 def test_acknowledgements_that_are_lost() -> None:
     told: list[Any] = []
-    tell = Faults.of(["drop-acknowledgement@2"]).around(lambda method, request: told.append(request))
+    tell = PlannedFaults.of(["drop-acknowledgement@2"]).around(lambda method, request: told.append(request))
     tell("AcknowledgeCheckpoint", acknowledging(1))
     tell("AcknowledgeCheckpoint", acknowledging(2))
     tell("AcknowledgeCheckpoint", acknowledging(2, 3))
@@ -40,7 +40,7 @@ def test_death_at_a_barrier_comes_before_its_acknowledgement() -> None:
         raise Died
 
     told: list[Any] = []
-    tell = Faults.of(["kill@3"]).around(lambda method, request: told.append(request), die)
+    tell = PlannedFaults.of(["kill@3"]).around(lambda method, request: told.append(request), die)
     tell("AcknowledgeCheckpoint", acknowledging(2))
     with pytest.raises(Died):
         tell("AcknowledgeCheckpoint", acknowledging(3))
@@ -50,13 +50,13 @@ def test_death_at_a_barrier_comes_before_its_acknowledgement() -> None:
 def test_nothing_stands_in_the_way_without_faults() -> None:
     def tell(method: str, request: Any) -> None: ...
 
-    assert Faults.of([]).around(tell) is tell
+    assert PlannedFaults.of([]).around(tell) is tell
 
 
 @pytest.mark.parametrize("text", ["kill", "kill@x", "explode@1", "delay-edge:soon"])
 def test_a_fault_that_is_none(text: str) -> None:
     with pytest.raises(ConfigurationError, match=r"tidegate\.testing\.faults"):
-        Faults.of([text])
+        PlannedFaults.of([text])
 
 
 async def test_a_proxy_passes_everything_on_in_order_and_later() -> None:
@@ -70,7 +70,7 @@ async def test_a_proxy_passes_everything_on_in_order_and_later() -> None:
 
     producer = await asyncio.start_server(produce, "127.0.0.1", 0)
     address = f"127.0.0.1:{producer.sockets[0].getsockname()[1]}"
-    delays = Delays(Faults.of(["delay-edge:30ms"]).delay_ms)
+    delays = Delays(PlannedFaults.of(["delay-edge:30ms"]).delay_ms)
     request = taskmanager_pb2.ConnectTaskRequest(producers=[ProducerAddress(attempt="a", address=address)])
     await delays.through(request)
     assert request.producers[0].address != address

@@ -15,8 +15,8 @@ from tests.unit.jobmanager.machines.cluster_kit import (
     until_triggered,
     vertex,
 )
-from tidegate.jobmanager.rest.faults import FaultKind, FaultRequest, MadeFault, followed
-from tidegate.jobmanager.service.faults import FaultMaker, vertex_named
+from tidegate.jobmanager.rest.fault_service import FaultKind, FaultRequest, MadeFault, followed
+from tidegate.jobmanager.service.fault_injector import FaultInjector, vertex_named
 from tidegate.jobmanager.service.storage import faulty_storage
 from tidegate.jobmanager.service.storage.faulty_storage import FaultyStorage
 from tidegate.model.checkpoint import CheckpointManifest, SnapshotType
@@ -29,13 +29,13 @@ from tidegate.pb.common_pb2 import SubtaskFault
 LAG = pb.InjectFaultRequest.Lag(delay_ms=20, for_ms=3_000)
 
 
-class Asked:
+class FaultTarget:
     """TaskManagers that do whatever they are asked for."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.sent: list[tuple[str, pb.InjectFaultRequest]] = []
         self.storage = FaultyStorage()
-        self.maker = FaultMaker(cluster.machine, self.storage, self._send, lambda: cluster.now_ms)
+        self.maker = FaultInjector(cluster.machine, self.storage, self._send, lambda: cluster.now_ms)
 
     async def _send(self, address: str, request: pb.InjectFaultRequest) -> None:
         self.sent.append((address, request))
@@ -43,14 +43,14 @@ class Asked:
 
 async def test_the_taskmanager_of_a_subtask_is_asked_to_kill_it() -> None:
     cluster = running_job(task_managers=2)
-    asked = Asked(cluster)
-    made = await asked.maker.make(FaultRequest(FaultKind.KILL_SUBTASK, JOB, "sin", 1))
+    target = FaultTarget(cluster)
+    made = await target.maker.make(FaultRequest(FaultKind.KILL_SUBTASK, JOB, "sin", 1))
     attempt = cluster.attempt("sink", 1)
     view = cluster.job().vertices[1].subtasks[1].current
     assert view.task_manager_id is not None
-    assert asked.sent == [(f"{view.task_manager_id}:1", pb.InjectFaultRequest(kill_subtask=str(attempt)))]
+    assert target.sent == [(f"{view.task_manager_id}:1", pb.InjectFaultRequest(kill_subtask=str(attempt)))]
     assert made.text == f"on purpose: sink (2) was killed on TaskManager {view.task_manager_id}"
-    assert (list(asked.maker.made()), made.job_ids) == ([made], (JOB,))
+    assert (list(target.maker.made()), made.job_ids) == ([made], (JOB,))
 
 
 @pytest.mark.parametrize(
@@ -70,11 +70,11 @@ async def test_the_taskmanager_of_a_subtask_is_asked_to_kill_it() -> None:
 async def test_a_taskmanager_is_named_or_found_by_a_subtask_or_the_only_one(
     kind: FaultKind, request_: pb.InjectFaultRequest
 ) -> None:
-    asked = Asked(running_job())
+    target = FaultTarget(running_job())
     alone = FaultRequest(kind, delay_ms=20, for_ms=3_000, count=2, skew_ms=-7_000)
     for one in (replace(alone, task_manager="TM-1"), replace(alone, job_id=JOB, vertex="source"), alone):
-        made = await asked.maker.make(one)
-        assert asked.sent[-1] == ("tm-1:1", request_)
+        made = await target.maker.make(one)
+        assert target.sent[-1] == ("tm-1:1", request_)
         assert "tm-1" in made.text
         assert made.job_ids == (JOB,)
 
@@ -91,38 +91,38 @@ async def test_a_taskmanager_is_named_or_found_by_a_subtask_or_the_only_one(
     ],
 )
 async def test_what_is_not_there_is_refused_with_what_is(
-    asked_for: FaultRequest, error: type[Exception], words: str
+    request: FaultRequest, error: type[Exception], words: str
 ) -> None:
-    asked = Asked(running_job(task_managers=2))
+    target = FaultTarget(running_job(task_managers=2))
     with pytest.raises(error, match=words):
-        await asked.maker.make(asked_for)
-    assert (asked.sent, list(asked.maker.made())) == ([], [])
+        await target.maker.make(request)
+    assert (target.sent, list(target.maker.made())) == ([], [])
 
 
 async def test_the_state_of_subtasks_is_spoiled_on_one_taskmanager_or_on_all_that_have_some() -> None:
     cluster = running_job(task_managers=2)
     cluster.register("tm-idle", 1)
-    asked = Asked(cluster)
+    target = FaultTarget(cluster)
     slow = FaultRequest(FaultKind.SLOW_STATE, delay_ms=20, for_ms=3_000)
     request = pb.InjectFaultRequest(of_subtasks=SubtaskFault(slow_state_ms=20, for_ms=3_000))
-    made = await asked.maker.make(replace(slow, task_manager="tm-2"))
-    assert asked.sent == [("tm-2:1", request)]
+    made = await target.maker.make(replace(slow, task_manager="tm-2"))
+    assert target.sent == [("tm-2:1", request)]
     assert made.text == (
         "on purpose: files in the checkpoint directory take 20ms longer, for 3.0s, for the subtasks on tm-2"
     )
-    asked.sent.clear()
+    target.sent.clear()
     used = {s.current.task_manager_id for v in cluster.job().vertices for s in v.subtasks}
-    await asked.maker.make(slow)
-    assert asked.sent == [(f"{name}:1", request) for name in sorted(map(str, used))]
-    asked.sent.clear()
-    await asked.maker.make(FaultRequest(FaultKind.FULL_STATE, for_ms=3_000))
-    assert [sent.of_subtasks.full_state for _, sent in asked.sent] == [True] * len(used)
+    await target.maker.make(slow)
+    assert target.sent == [(f"{name}:1", request) for name in sorted(map(str, used))]
+    target.sent.clear()
+    await target.maker.make(FaultRequest(FaultKind.FULL_STATE, for_ms=3_000))
+    assert [sent.of_subtasks.full_state for _, sent in target.sent] == [True] * len(used)
 
 
 async def test_the_executor_of_a_subtask_is_killed_by_way_of_its_taskmanager() -> None:
-    asked = Asked(running_job())
-    made = await asked.maker.make(FaultRequest(FaultKind.KILL_EXECUTOR, JOB, "SINK", 1))
-    ((address, request),) = asked.sent
+    target = FaultTarget(running_job())
+    made = await target.maker.make(FaultRequest(FaultKind.KILL_EXECUTOR, JOB, "SINK", 1))
+    ((address, request),) = target.sent
     assert (address, request.WhichOneof("fault")) == ("tm-1:1", "kill_executor")
     assert made.text.startswith("on purpose: the executor of sink (2) was killed on ")
 
@@ -147,17 +147,17 @@ async def test_storage_that_is_full_or_slow_is_so_for_a_while(monkeypatch: pytes
 
     clock = Clock()
     monkeypatch.setattr(faulty_storage, "time", clock)
-    asked = Asked(running_job())
+    target = FaultTarget(running_job())
     manifest = CheckpointManifest(JOB, "job", CheckpointId(1), 10, SnapshotType.CHECKPOINT, ())
-    made = await asked.maker.make(FaultRequest(FaultKind.FULL_STATE, for_ms=1_000))
+    made = await target.maker.make(FaultRequest(FaultKind.FULL_STATE, for_ms=1_000))
     assert made.text == "on purpose: the checkpoint directory is full for the JobManager and all subtasks, for 1.0s"
     with pytest.raises(StorageError, match="no space left on device"):
-        asked.storage.create_location(None, JOB, CheckpointId(1))
-    assert asked.storage.write_manifest("memory:/x", manifest).error is not None
+        target.storage.create_location(None, JOB, CheckpointId(1))
+    assert target.storage.write_manifest("memory:/x", manifest).error is not None
     clock.now_s += 1
-    await asked.maker.make(FaultRequest(FaultKind.SLOW_STATE, delay_ms=500, for_ms=600))
+    await target.maker.make(FaultRequest(FaultKind.SLOW_STATE, delay_ms=500, for_ms=600))
     for after_s in (101.5, 102.0, 102.0):
-        assert asked.storage.create_location(None, JOB, CheckpointId(1)).endswith("/chk-1")
+        assert target.storage.create_location(None, JOB, CheckpointId(1)).endswith("/chk-1")
         assert clock.now_s == after_s
 
 

@@ -15,7 +15,7 @@ from tidegate.aio.driver import wall_clock_ms
 from tidegate.aio.rpc import call, open_channel
 from tidegate.aio.transport import Transport
 from tidegate.jobmanager.machines.views import AttemptView, ClusterView, JobView, TaskManagerView, VertexView
-from tidegate.jobmanager.rest.faults import FaultKind, FaultRequest, MadeFault
+from tidegate.jobmanager.rest.fault_service import FaultKind, FaultRequest, MadeFault
 from tidegate.jobmanager.service.storage.faulty_storage import FaultyStorage
 from tidegate.model.checkpoint_travel import subtask_name
 from tidegate.model.errors import Misuse, TidegateError, UnknownJob
@@ -42,8 +42,8 @@ class JobViews(Protocol):
     def cluster(self) -> ClusterView: ...
 
 
-class FaultMaker:
-    """Implements ``tidegate.jobmanager.rest.faults.FaultService``."""
+class FaultInjector:
+    """Implements ``tidegate.jobmanager.rest.fault_service.FaultService``."""
 
     def __init__(
         self,
@@ -61,13 +61,13 @@ class FaultMaker:
     def made(self) -> Sequence[MadeFault]:
         return tuple(self._made)
 
-    async def make(self, asked: FaultRequest) -> MadeFault:
+    async def make(self, requested: FaultRequest) -> MadeFault:
         at_ms = self._now_ms()  # before its consequences
-        match asked.kind:
+        match requested.kind:
             case FaultKind.KILL_SUBTASK | FaultKind.KILL_EXECUTOR:
-                job_ids, text = await self._kill(asked)
+                job_ids, text = await self._kill(requested)
             case FaultKind.SLOW_STATE | FaultKind.FULL_STATE:
-                job_ids, text = await self._spoil_state(asked)
+                job_ids, text = await self._spoil_state(requested)
             case (
                 FaultKind.KILL_TASK_MANAGER
                 | FaultKind.DELAY_CHANNELS
@@ -76,69 +76,69 @@ class FaultMaker:
                 | FaultKind.DROP_ACKNOWLEDGEMENTS
                 | FaultKind.SKEW_CLOCK
             ):
-                task_manager = self._place(asked)
+                task_manager = self._place(requested)
                 job_ids = self._running(task_manager.task_manager_id)
-                request, text = _of_task_manager(asked, task_manager.task_manager_id)
+                request, text = _of_task_manager(requested, task_manager.task_manager_id)
                 await self._send(task_manager.address, request)
             case _:
-                assert_never(asked.kind)
-        made = MadeFault(at_ms, asked.kind, f"on purpose: {text}", job_ids)
+                assert_never(requested.kind)
+        made = MadeFault(at_ms, requested.kind, f"on purpose: {text}", job_ids)
         self._made.append(made)
         _log.warning("fault %s", made.text)
         return made
 
-    async def _kill(self, asked: FaultRequest) -> tuple[tuple[JobId, ...], str]:
+    async def _kill(self, requested: FaultRequest) -> tuple[tuple[JobId, ...], str]:
         """Kills a subtask, or the Spark executor in which it runs."""
-        job, name, attempt = self._subtask(asked)
+        job, name, attempt = self._subtask(requested)
         task_manager, text = self._task_manager(attempt.task_manager_id or ""), str(attempt.attempt)
-        if asked.kind is FaultKind.KILL_SUBTASK:
+        if requested.kind is FaultKind.KILL_SUBTASK:
             await self._send(task_manager.address, pb.InjectFaultRequest(kill_subtask=text))
             return (job.job_id,), f"{name} was killed on TaskManager {task_manager.task_manager_id}"
         await self._send(task_manager.address, pb.InjectFaultRequest(kill_executor=text))
         where = f"on {attempt.host}, of TaskManager {task_manager.task_manager_id}"
         return self._running(task_manager.task_manager_id), f"the executor of {name} was killed {where}"
 
-    async def _spoil_state(self, asked: FaultRequest) -> tuple[tuple[JobId, ...], str]:
+    async def _spoil_state(self, requested: FaultRequest) -> tuple[tuple[JobId, ...], str]:
         """Makes storage slow or full for the subtasks of the named TaskManager, or for all subtasks and the JobManager."""
-        is_full, fault = asked.kind is FaultKind.FULL_STATE, SubtaskFault(for_ms=asked.for_ms)
+        is_full, fault = requested.kind is FaultKind.FULL_STATE, SubtaskFault(for_ms=requested.for_ms)
         if is_full:
             fault.full_state = True
         else:
-            fault.slow_state_ms = asked.delay_ms
+            fault.slow_state_ms = requested.delay_ms
         request = pb.InjectFaultRequest(of_subtasks=fault)
-        if asked.task_manager:
-            one = self._task_manager(asked.task_manager)
+        if requested.task_manager:
+            one = self._task_manager(requested.task_manager)
             await self._send(one.address, request)
-            return self._running(one.task_manager_id), _of_state(asked, f"the subtasks on {one.task_manager_id}")
+            return self._running(one.task_manager_id), _of_state(requested, f"the subtasks on {one.task_manager_id}")
         if is_full:
-            self._storage.fill(asked.for_ms)
+            self._storage.fill(requested.for_ms)
         else:
-            self._storage.slow(asked.delay_ms, asked.for_ms)
+            self._storage.slow(requested.delay_ms, requested.for_ms)
         running = {s.current.task_manager_id for job in self._views.jobs() for v in job.vertices for s in v.subtasks}
         for each in self._views.cluster().task_managers:
             if each.task_manager_id in running:
                 with contextlib.suppress(TidegateError):  # one without a subtask by now, or lost: the others have it
                     await self._send(each.address, request)
-        return self._running(), _of_state(asked, "the JobManager and all subtasks")
+        return self._running(), _of_state(requested, "the JobManager and all subtasks")
 
-    def _subtask(self, asked: FaultRequest) -> tuple[JobView, str, AttemptView]:
+    def _subtask(self, requested: FaultRequest) -> tuple[JobView, str, AttemptView]:
         """Returns the job, the name and the current attempt of the subtask. Raises ``UnknownJob`` or ``Misuse``."""
-        job = None if asked.job_id is None else self._views.job(asked.job_id)
+        job = None if requested.job_id is None else self._views.job(requested.job_id)
         if job is None:
-            raise UnknownJob(f"job {asked.job_id or ''} is not known; `tidegate list` shows those that are")
-        vertex = vertex_named(job, asked.vertex)
-        if asked.subtask >= len(vertex.subtasks):
-            raise Misuse(f"{vertex.name} has the subtasks 0 to {len(vertex.subtasks) - 1}, not {asked.subtask}")
-        name, attempt = subtask_name(vertex.name, asked.subtask), vertex.subtasks[asked.subtask].current
+            raise UnknownJob(f"job {requested.job_id or ''} is not known; `tidegate list` shows those that are")
+        vertex = vertex_named(job, requested.vertex)
+        if requested.subtask >= len(vertex.subtasks):
+            raise Misuse(f"{vertex.name} has the subtasks 0 to {len(vertex.subtasks) - 1}, not {requested.subtask}")
+        name, attempt = subtask_name(vertex.name, requested.subtask), vertex.subtasks[requested.subtask].current
         if attempt.task_manager_id is None or attempt.state.is_terminal:
             raise Misuse(f"{name} is {attempt.state.value}, so it has no process")
         return job, name, attempt
 
-    def _place(self, asked: FaultRequest) -> TaskManagerView:
+    def _place(self, requested: FaultRequest) -> TaskManagerView:
         """Returns the named TaskManager, that of the named subtask, or the only one."""
-        if not asked.task_manager and asked.job_id is not None:
-            return self._task_manager(self._subtask(asked)[2].task_manager_id or "")
-        return self._task_manager(asked.task_manager)
+        if not requested.task_manager and requested.job_id is not None:
+            return self._task_manager(self._subtask(requested)[2].task_manager_id or "")
+        return self._task_manager(requested.task_manager)
 
     def _task_manager(self, text: str) -> TaskManagerView:
         known = self._views.cluster().task_managers
@@ -159,39 +159,39 @@ class FaultMaker:
         )
 
 
-def _of_task_manager(asked: FaultRequest, name: TaskManagerId) -> tuple[pb.InjectFaultRequest, str]:
-    lag = pb.InjectFaultRequest.Lag(delay_ms=asked.delay_ms, for_ms=asked.for_ms)
-    match asked.kind:
+def _of_task_manager(requested: FaultRequest, name: TaskManagerId) -> tuple[pb.InjectFaultRequest, str]:
+    lag = pb.InjectFaultRequest.Lag(delay_ms=requested.delay_ms, for_ms=requested.for_ms)
+    match requested.kind:
         case FaultKind.DELAY_CHANNELS:
             return pb.InjectFaultRequest(
                 delay_channels=lag
-            ), f"what subtasks on {name} receive comes {_lag(asked, 'late')}"
+            ), f"what subtasks on {name} receive comes {_lag(requested, 'late')}"
         case FaultKind.CUT_CHANNELS:
             return pb.InjectFaultRequest(cut_channels=True), f"connections from other subtasks to those on {name} broke"
         case FaultKind.DELAY_MESSAGES:
             return pb.InjectFaultRequest(
                 delay_messages=lag
-            ), f"what {name} tells the JobManager comes {_lag(asked, 'late')}"
+            ), f"what {name} tells the JobManager comes {_lag(requested, 'late')}"
         case FaultKind.DROP_ACKNOWLEDGEMENTS:
-            request = pb.InjectFaultRequest(drop_acknowledgements=asked.count)
-            return request, f"acknowledgements from {name} are lost, of the next {asked.count} checkpoints"
+            request = pb.InjectFaultRequest(drop_acknowledgements=requested.count)
+            return request, f"acknowledgements from {name} are lost, of the next {requested.count} checkpoints"
         case FaultKind.SKEW_CLOCK:
-            fault = SubtaskFault(skew_clock_ms=asked.skew_ms, for_ms=asked.for_ms)
-            way = "behind" if asked.skew_ms < 0 else "ahead"
-            off = f"{show_duration_ms(abs(asked.skew_ms))} {way}, for {show_duration_ms(asked.for_ms)}"
+            fault = SubtaskFault(skew_clock_ms=requested.skew_ms, for_ms=requested.for_ms)
+            way = "behind" if requested.skew_ms < 0 else "ahead"
+            off = f"{show_duration_ms(abs(requested.skew_ms))} {way}, for {show_duration_ms(requested.for_ms)}"
             return pb.InjectFaultRequest(of_subtasks=fault), f"the clock of the subtasks on {name} is {off}"
         case _:
             return pb.InjectFaultRequest(kill_task_manager=True), f"TaskManager {name} was killed"
 
 
-def _of_state(asked: FaultRequest, whose: str) -> str:
-    if asked.kind is FaultKind.FULL_STATE:
-        return f"the checkpoint directory is full for {whose}, for {show_duration_ms(asked.for_ms)}"
-    return f"files in the checkpoint directory take {_lag(asked, 'longer')}, for {whose}"
+def _of_state(requested: FaultRequest, whose: str) -> str:
+    if requested.kind is FaultKind.FULL_STATE:
+        return f"the checkpoint directory is full for {whose}, for {show_duration_ms(requested.for_ms)}"
+    return f"files in the checkpoint directory take {_lag(requested, 'longer')}, for {whose}"
 
 
-def _lag(asked: FaultRequest, what: str) -> str:
-    return f"{show_duration_ms(asked.delay_ms)} {what}, for {show_duration_ms(asked.for_ms)}"
+def _lag(requested: FaultRequest, what: str) -> str:
+    return f"{show_duration_ms(requested.delay_ms)} {what}, for {show_duration_ms(requested.for_ms)}"
 
 
 def vertex_named(job: JobView, text: str) -> VertexView:

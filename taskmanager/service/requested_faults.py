@@ -21,7 +21,7 @@ from google.protobuf.message import Message
 from tidegate.model.errors import Misuse, TidegateError
 from tidegate.model.ids import AllocationId, AttemptId
 from tidegate.pb import common_pb2, jobmanager_pb2, subtask_pb2, taskmanager_pb2, taskmanager_pb2_grpc
-from tidegate.taskmanager.service.faults import Delays, Faults, Tell
+from tidegate.taskmanager.service.planned_faults import Delays, PlannedFaults, Tell
 from tidegate.wire.convert import ack_of, attempt_from_text
 
 _log = logging.getLogger(__name__)
@@ -79,11 +79,11 @@ class SlowMessages:
         return checkpoint_id in self._dropped
 
 
-class FaultsHere:
+class FaultInjection:
     """The fault injection of this TaskManager. ``texts``: ``tidegate.testing.faults``; raises ``ConfigurationError`` for an unknown one."""
 
     def __init__(self, texts: Sequence[str], tell: Tell) -> None:
-        planned = Faults.of(texts)
+        planned = PlannedFaults.of(texts)
         self.messages, self.delays = SlowMessages(tell), Delays(planned.delay_ms)
         self.tell = planned.around(self.messages.tell)
 
@@ -95,7 +95,7 @@ class FaultServicer(taskmanager_pb2_grpc.TaskManagerFaultsServicer):
         self,
         pids: LocalPids,
         streams: Streams,
-        here: FaultsHere,
+        injection: FaultInjection,
         are_allowed: Callable[[], bool],
         *,
         has_executors: bool = False,
@@ -104,7 +104,7 @@ class FaultServicer(taskmanager_pb2_grpc.TaskManagerFaultsServicer):
         """``are_allowed``: whether the JobManager was started with ``--allow-faults``. ``has_executors``: subtasks run in executors of Spark, not as children
         of this process.
         """
-        messages, delays = here.messages, here.delays
+        messages, delays = injection.messages, injection.delays
         self._pids = pids
         self._streams = streams
         self._are_allowed = are_allowed

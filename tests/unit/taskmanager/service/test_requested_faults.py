@@ -17,8 +17,8 @@ from tidegate.pb import jobmanager_pb2 as jm
 from tidegate.pb import taskmanager_pb2 as pb
 from tidegate.pb.common_pb2 import ProducerAddress
 from tidegate.pb.subtask_pb2 import ToSubtask
-from tidegate.taskmanager.service.asked_faults import FaultServicer, FaultsHere, SlowMessages
-from tidegate.taskmanager.service.faults import Delays
+from tidegate.taskmanager.service.planned_faults import Delays
+from tidegate.taskmanager.service.requested_faults import FaultInjection, FaultServicer, SlowMessages
 
 ATTEMPT = AttemptId(JobId("a" * 32), VertexId("1" * 32), 0, 0)
 OTHER = AttemptId(JobId("a" * 32), VertexId("2" * 32), 0, 0)
@@ -28,7 +28,7 @@ class Service:
     def __init__(self, *, has_executors: bool = False, allows_faults: bool = True) -> None:
         self.told: asyncio.Queue[Any] = asyncio.Queue()
         self.killed: asyncio.Queue[int] = asyncio.Queue()
-        self.here = FaultsHere([], lambda method, request: self.told.put_nowait(request))
+        self.here = FaultInjection([], lambda method, request: self.told.put_nowait(request))
         self.sent: list[tuple[AttemptId, common_pb2.SubtaskFault]] = []
         self.attached = {ATTEMPT, OTHER}
         self.service = FaultServicer(
