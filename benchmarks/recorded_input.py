@@ -34,7 +34,7 @@ from tidegate.taskmanager.replaying.surroundings import ReplayTimers
 from tidegate.taskmanager.runtime.assembly import AssembledChain, ChainParts, assemble_chain
 from tidegate.taskmanager.runtime.clock import SystemClock
 from tidegate.taskmanager.runtime.environment import SubtaskEnvironment
-from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
+from tidegate.taskmanager.runtime.measuring.subtask_metrics import TaskCounters
 
 KEYS = 1000
 _BOUND = 1 << 30

@@ -37,7 +37,7 @@ from tidegate.taskmanager.replaying.surroundings import (
 from tidegate.taskmanager.runtime.assembly import AssembledChain, ChainParts, assemble_chain
 from tidegate.taskmanager.runtime.environment import RuntimeSettings, SubtaskEnvironment
 from tidegate.taskmanager.runtime.failures import failure_info, show_record
-from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
+from tidegate.taskmanager.runtime.measuring.subtask_metrics import TaskCounters
 from tidegate.taskmanager.runtime.operator_factory import make_operator
 from tidegate.taskmanager.runtime.recorded import SOURCES
 from tidegate.wire.user_events import adopt_user_events

@@ -38,8 +38,8 @@ from tidegate.taskmanager.runtime.measuring.io_metrics import (
     watch_operator,
     watch_sink,
 )
-from tidegate.taskmanager.runtime.measuring.metrics import OperatorMetrics, TaskCounters
 from tidegate.taskmanager.runtime.measuring.operator_times import OperatorTimers, OperatorTimes
+from tidegate.taskmanager.runtime.measuring.subtask_metrics import OperatorMetrics, TaskCounters
 from tidegate.taskmanager.runtime.operator_factory import make_operator
 from tidegate.taskmanager.runtime.outputs import (
     ChainedTarget,

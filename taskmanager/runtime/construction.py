@@ -38,7 +38,7 @@ from tidegate.taskmanager.runtime.inputs.enumerated_input import EnumeratedInput
 from tidegate.taskmanager.runtime.inputs.source_input import SourceInput, SourcePace
 from tidegate.taskmanager.runtime.mailbox import Mailbox
 from tidegate.taskmanager.runtime.measuring.io_metrics import input_metrics, mailbox_metrics, output_metrics
-from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
+from tidegate.taskmanager.runtime.measuring.subtask_metrics import TaskCounters
 from tidegate.taskmanager.runtime.outputs import KeyedPartition, PartitionsLimit
 from tidegate.taskmanager.runtime.ports import CallMail, ControlPort, TaskEventArrived
 from tidegate.taskmanager.runtime.queryable.kv_states import KvStateRegistry

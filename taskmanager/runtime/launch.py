@@ -27,8 +27,8 @@ from tidegate.taskmanager.runtime.construction import SubtaskBuilder, origin_of
 from tidegate.taskmanager.runtime.environment import RuntimeSettings, SubtaskEnvironment
 from tidegate.taskmanager.runtime.failures import failure_info
 from tidegate.taskmanager.runtime.mailbox import AT_ONCE, UNTIL_WOKEN, Mailbox, Steps
-from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
 from tidegate.taskmanager.runtime.measuring.profiler import Profiler
+from tidegate.taskmanager.runtime.measuring.subtask_metrics import TaskCounters
 from tidegate.taskmanager.runtime.ports import (
     CallMail,
     CancelTask,

@@ -23,8 +23,8 @@ from tidegate.taskmanager.exchange.base import ResultPartition
 from tidegate.taskmanager.operators.base import Operator
 from tidegate.taskmanager.operators.rows.selectors import KeyFunction
 from tidegate.taskmanager.runtime.conversion import BothShapes
-from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
 from tidegate.taskmanager.runtime.measuring.operator_times import OperatorTimes
+from tidegate.taskmanager.runtime.measuring.subtask_metrics import TaskCounters
 
 
 class KeyedPartition(ResultPartition, Protocol):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tidegate.model.ids import AttemptId
 from tidegate.taskmanager.operators.base import Clock
 from tidegate.taskmanager.runtime.mailbox import Mailbox
-from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
+from tidegate.taskmanager.runtime.measuring.subtask_metrics import TaskCounters
 from tidegate.taskmanager.runtime.ports import ControlPort
 from tidegate.taskmanager.runtime.queryable.kv_states import KvStateRegistry
 from tidegate.taskmanager.runtime.timers import TimerQueue

@@ -46,7 +46,7 @@ from tidegate.taskmanager.keyed_state.handles import StateStore
 from tidegate.taskmanager.keyed_state.timers import Timer
 from tidegate.taskmanager.operators.base import OperatorContext
 from tidegate.taskmanager.operators.user_code.accumulators import FunctionAccumulators
-from tidegate.taskmanager.operators.user_code.metrics import OperatorMetricGroup
+from tidegate.taskmanager.operators.user_code.user_metrics import OperatorMetricGroup
 from tidegate.wire.channel_messages import MAX_TASK_EVENT_BYTES
 from tidegate.wire.user_events import user_event
 

@@ -15,7 +15,7 @@ from tidegate.model.stats_summary import percentile
 from tidegate.taskmanager.exchange.base import InputGate, ResultPartition
 from tidegate.taskmanager.operators.base import Metrics
 from tidegate.taskmanager.runtime.mailbox import Mailbox
-from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
+from tidegate.taskmanager.runtime.measuring.subtask_metrics import TaskCounters
 from tidegate.wire.task_metrics import BUSY_TIME, INPUT, MAIL_LATENCY, OUTPUT, QUANTILES
 
 Gauges = dict[str, Callable[[], float]]

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 
 import tidegate
-from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
+from tidegate.taskmanager.runtime.measuring.subtask_metrics import TaskCounters
 from tidegate.wire.task_metrics import PROFILE
 
 INTERVAL_S = 0.005

@@ -7,8 +7,8 @@ from tidegate.aio.process import Services
 from tidegate.aio.prometheus import serve_metrics
 from tidegate.model.configuration import Configuration
 from tidegate.model.options import TaskManagerOptions
-from tidegate.taskmanager.service.reporting.metrics import task_manager_samples
 from tidegate.taskmanager.service.reporting.process_metrics import ProcessMetrics
+from tidegate.taskmanager.service.reporting.prometheus_samples import task_manager_samples
 from tidegate.taskmanager.service.subtasks.slot_memory import SlotMemory
 from tidegate.taskmanager.service.task_executor import TaskExecutor
 from tidegate.taskmanager.spark.session import Session

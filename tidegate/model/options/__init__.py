@@ -42,11 +42,11 @@ from tidegate.model.options.cluster import (
 )
 from tidegate.model.options.high_availability import HighAvailabilityOptions, HighAvailabilityType
 from tidegate.model.options.job import ExecutionOptions, PipelineOptions, RestartStrategyOptions, RestartStrategyType
-from tidegate.model.options.metrics import MetricOptions, SpanDetail, TraceOptions
 from tidegate.model.options.option import ConfigOption, DeclaredOption, Kind, ValueType
 from tidegate.model.options.own import ReplayOptions, RuntimeOptions, ShownRecord, SparkOptions
 from tidegate.model.options.python import PythonOptions
 from tidegate.model.options.queryable_state import QueryableStateOptions
+from tidegate.model.options.reporters import MetricOptions, SpanDetail, TraceOptions
 from tidegate.model.options.resource_manager import ResourceManagerDriver, ResourceManagerOptions
 from tidegate.model.options.rocksdb import RocksDBOptions
 from tidegate.model.options.scheduling import (

@@ -16,7 +16,7 @@ from tidegate.records.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.taskmanager.exchange.base import InFlightItem, Overtaken, RecordingEnded
 from tidegate.taskmanager.exchange.counts import ReceivedFrames
 from tidegate.taskmanager.operators.base import Ending, Operator, OperatorContext, Output
-from tidegate.taskmanager.runtime.measuring.metrics import OperatorMetrics, TaskCounters
+from tidegate.taskmanager.runtime.measuring.subtask_metrics import OperatorMetrics, TaskCounters
 from tidegate.taskmanager.runtime.ports import TaskMetrics
 from tidegate.taskmanager.runtime.timers import TimerQueue
 from tidegate.taskmanager.state.base import FrozenState, SegmentStore

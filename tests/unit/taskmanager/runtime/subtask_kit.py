@@ -35,7 +35,7 @@ from tidegate.taskmanager.runtime.checkpointing.snapshots import SnapshotDriver,
 from tidegate.taskmanager.runtime.flushing import FlushTimer
 from tidegate.taskmanager.runtime.inputs.channel_input import ChannelInput
 from tidegate.taskmanager.runtime.mailbox import Mailbox
-from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
+from tidegate.taskmanager.runtime.measuring.subtask_metrics import TaskCounters
 from tidegate.taskmanager.runtime.outputs import ChainOutput, NetworkTarget
 from tidegate.taskmanager.runtime.queryable.kv_states import KvStateRegistry
 from tidegate.taskmanager.runtime.services import SubtaskServices

@@ -17,7 +17,7 @@ from tidegate.common.accumulators import AverageAccumulator, Histogram, IntCount
 from tidegate.datastream import MapFunction, RuntimeContext
 from tidegate.model.accumulators import merged, results
 from tidegate.model.errors import InvalidJob
-from tidegate.taskmanager.runtime.measuring.metrics import OperatorMetrics, TaskCounters
+from tidegate.taskmanager.runtime.measuring.subtask_metrics import OperatorMetrics, TaskCounters
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from tidegate.model.program import InputSpec, KeySpec, OperatorSpec
 from tidegate.records.batch import ArrowBatch, RecordsBatch
 from tidegate.taskmanager.operators.rows.selectors import KeyFunction
 from tidegate.taskmanager.runtime.chain import FinishedOperator, OperatorChain, SourceHead
-from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
 from tidegate.taskmanager.runtime.measuring.operator_times import OperatorTimes
+from tidegate.taskmanager.runtime.measuring.subtask_metrics import TaskCounters
 from tidegate.taskmanager.runtime.outputs import ChainedTarget, ChainOutput, NetworkTarget, OperatorInput
 
 LONG = Types.LONG()

@@ -12,9 +12,9 @@ from tests.unit.tidegate.datastream.graph_kit import make_env, numbers
 from tidegate.common import Types
 from tidegate.pb.common_pb2 import TaskMetrics
 from tidegate.taskmanager.runtime.mailbox import Mailbox
-from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
+from tidegate.taskmanager.runtime.measuring.subtask_metrics import TaskCounters
 from tidegate.taskmanager.runtime.ports import CancelTask
-from tidegate.taskmanager.service.reporting.metrics import samples_of
+from tidegate.taskmanager.service.reporting.prometheus_samples import samples_of
 from tidegate.wire.convert_deployment import task_metrics_to_pb
 from tidegate.wire.task_metrics import ReadingSpan
 

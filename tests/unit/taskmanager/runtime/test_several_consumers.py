@@ -13,8 +13,8 @@ from tidegate.model.program import KeySpec
 from tidegate.records.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.records.record_codec import decode, encode
 from tidegate.taskmanager.operators.rows.selectors import KeyFunction
-from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
 from tidegate.taskmanager.runtime.measuring.operator_times import OperatorTimes
+from tidegate.taskmanager.runtime.measuring.subtask_metrics import TaskCounters
 from tidegate.taskmanager.runtime.outputs import ChainedTarget, ChainOutput, NetworkTarget, OperatorInput
 
 ANY, LONGS = Types.PICKLED_BYTE_ARRAY(), Types.LIST(Types.LONG())

@@ -10,7 +10,7 @@ from tidegate.model.checkpoint import CheckpointOptions
 from tidegate.taskmanager.runtime.checkpointing.async_part import AlignmentMetrics
 from tidegate.taskmanager.runtime.inputs.source_input import FIRST_RETRY_MS, SourceInput, SourcePace
 from tidegate.taskmanager.runtime.mailbox import Mailbox
-from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
+from tidegate.taskmanager.runtime.measuring.subtask_metrics import TaskCounters
 from tidegate.taskmanager.runtime.queryable.kv_states import KvStateRegistry
 from tidegate.taskmanager.runtime.services import SubtaskServices
 from tidegate.taskmanager.runtime.slicing import SliceSizer

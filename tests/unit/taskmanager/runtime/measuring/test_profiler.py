@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from tidegate.taskmanager.runtime.mailbox import Mailbox
-from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
 from tidegate.taskmanager.runtime.measuring.profiler import BACKPRESSURED, IDLE, KINDS, Profiler, kind_of_file
+from tidegate.taskmanager.runtime.measuring.subtask_metrics import TaskCounters
 from tidegate.wire.task_metrics import PROFILE
 
 
