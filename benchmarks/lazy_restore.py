@@ -38,7 +38,7 @@ from tidegate.store.object_files import ObjectFiles, ObjectRanges
 from tidegate.store.segments import FileSegmentSource, open_segment_source, open_segment_store
 from tidegate.taskmanager.keyed_state.backend import KeyedBackend
 from tidegate.taskmanager.keyed_state.backends import BackendPlace, open_keyed_backend
-from tidegate.taskmanager.state.base import SegmentSource
+from tidegate.taskmanager.state.ports import SegmentSource
 
 MAX_PARALLELISM = 128
 MANAGED_BYTES = 512 << 20

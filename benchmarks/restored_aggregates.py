@@ -41,10 +41,10 @@ from tidegate.records.batch import ArrowBatch, Batch
 from tidegate.store.segments import open_segment_source
 from tidegate.taskmanager.keyed_state.columns.state import ColumnarKeyedState
 from tidegate.taskmanager.machines.state.restoring import EAGER_BYTES
-from tidegate.taskmanager.operators.base import BackgroundCalls, OperatorContext, Resources
 from tidegate.taskmanager.operators.columns import aggregate
+from tidegate.taskmanager.operators.operator import BackgroundCalls, OperatorContext, Resources
 from tidegate.taskmanager.runtime.clock import SystemClock
-from tidegate.taskmanager.state.base import OperatorRestore
+from tidegate.taskmanager.state.ports import OperatorRestore
 
 ROW_BYTES = 28.4
 """In a file: key group, key, count, sum, and which of them are null."""

@@ -29,7 +29,7 @@ from benchmarks.window_snapshots import RESULTS, add_rows, window_state
 from tidegate.model.checkpoint import CheckpointOptions, RestoredOperator
 from tidegate.store.segments import open_segment_source, open_segment_store
 from tidegate.taskmanager.machines.state.restoring import EAGER_BYTES
-from tidegate.taskmanager.state.base import SegmentStore
+from tidegate.taskmanager.state.ports import SegmentStore
 from tidegate.taskmanager.windows.state.windows import WindowMemory
 
 ROW_BYTES = 44

@@ -16,10 +16,10 @@ from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, Resto
 from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
 from tidegate.records.batch import ArrowBatch, Batch
 from tidegate.store.segments import open_segment_source, open_segment_store
-from tidegate.taskmanager.operators.base import OperatorContext
 from tidegate.taskmanager.operators.columns.aggregate import ColumnarAggregate
+from tidegate.taskmanager.operators.operator import OperatorContext
 from tidegate.taskmanager.runtime.clock import SystemClock
-from tidegate.taskmanager.state.base import FrozenState, OperatorRestore
+from tidegate.taskmanager.state.ports import FrozenState, OperatorRestore
 
 FILL_ROWS = 1 << 16
 INLINE_BYTES = 20 << 10

@@ -24,7 +24,7 @@ from tidegate.model.accumulators import Accumulator
 from tidegate.model.channel_events import END_OF_TIME, UserEvent
 from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
 from tidegate.records.batch import ArrowBatch, Batch
-from tidegate.taskmanager.operators.base import Operator, OperatorContext
+from tidegate.taskmanager.operators.operator import Operator, OperatorContext
 from tidegate.taskmanager.windows.columns.local import ColumnarWindowLocal
 from tidegate.taskmanager.windows.columns.window import ColumnarWindow
 

@@ -48,7 +48,7 @@ from tidegate.taskmanager.keyed_state.heap.copy_on_write_table import StateTable
 from tidegate.taskmanager.keyed_state.heap.entries import EntryFormat
 from tidegate.taskmanager.keyed_state.timers import EVENT_TIMERS, PROCESSING_TIMERS
 from tidegate.taskmanager.keyed_state.ttl import Ttl
-from tidegate.taskmanager.operators.base import OperatorContext
+from tidegate.taskmanager.operators.operator import OperatorContext
 from tidegate.taskmanager.operators.rows.async_wait import EVENTS_STATE
 from tidegate.taskmanager.operators.rows.async_wait import STATE_NAME as ASYNC_STATE
 from tidegate.taskmanager.operators.rows.async_wait import state_descriptor as async_state

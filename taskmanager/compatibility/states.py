@@ -34,9 +34,9 @@ from tidegate.taskmanager.compatibility.declared_states import (
 )
 from tidegate.taskmanager.operators.columns.aggregate import columns_in_state
 from tidegate.taskmanager.runtime.operator_factory import options_of, windows_of
-from tidegate.taskmanager.state.base import SegmentSource
 from tidegate.taskmanager.state.files.earlier_columns import KEY_PREFIX, VALUE_PREFIX, are_keys, as_written_now
 from tidegate.taskmanager.state.files.segments import DELETED, ELEMENT, KEY_GROUP, metadata_of
+from tidegate.taskmanager.state.ports import SegmentSource
 from tidegate.taskmanager.windows.state.files import (
     WINDOW_COLUMNS,
     WINDOWS,

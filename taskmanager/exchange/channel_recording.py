@@ -23,7 +23,7 @@ from tidegate.model.channel_events import (
     UserEvent,
     WatermarkEvent,
 )
-from tidegate.taskmanager.exchange.base import InFlightItem
+from tidegate.taskmanager.exchange.ports import InFlightItem
 from tidegate.wire.frames import EncodedBatch, Frame, FrameFlags
 
 

@@ -22,10 +22,10 @@ import pyarrow as pa
 from tidegate.model.channel_events import Barrier, ChannelEvent, ChannelUnavailable, EndOfPartition
 from tidegate.model.errors import CorruptFrame, SubtaskLost, TidegateError
 from tidegate.records.batch import ArrowBatch, from_wire
-from tidegate.taskmanager.exchange.base import InFlightItem, RecordingEnded
 from tidegate.taskmanager.exchange.channel_recording import QueuedFrame, Recording, ends_recording, find_barrier
 from tidegate.taskmanager.exchange.counts import ReceivedFrames
 from tidegate.taskmanager.exchange.exchange_settings import ExchangeSettings
+from tidegate.taskmanager.exchange.ports import InFlightItem, RecordingEnded
 from tidegate.taskmanager.machines.credit import BufferDebloater, GrantCredit, ReceiverCredit
 from tidegate.wire.channel_messages import decode_event
 from tidegate.wire.frames import Frame, FrameFlags, FrameType, read_schema
@@ -67,7 +67,7 @@ class _Channel:
 
 
 class ChannelInputGate:
-    """Implements ``InputGate`` of ``tidegate.taskmanager.exchange.base``."""
+    """Implements ``InputGate`` of ``tidegate.taskmanager.exchange.ports``."""
 
     def __init__(
         self,

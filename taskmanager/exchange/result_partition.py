@@ -19,15 +19,15 @@ from tidegate.model.graph import Partitioner
 from tidegate.model.program import OutputSpec
 from tidegate.model.values import Key
 from tidegate.records.batch import ArrowBatch
-from tidegate.taskmanager.exchange.base import Overtaken
 from tidegate.taskmanager.exchange.exchange_settings import ExchangeSettings
 from tidegate.taskmanager.exchange.partitioners import Dealer, make_dealer
+from tidegate.taskmanager.exchange.ports import Overtaken
 from tidegate.taskmanager.exchange.subpartition import Subpartition
 from tidegate.wire.frames import BatchEncoder, OutgoingFrame, event_frame
 
 
 class PipelinedResultPartition:
-    """Implements ``ResultPartition`` of ``tidegate.taskmanager.exchange.base``, and ``emit_with_keys``. Used from the subtask's thread."""
+    """Implements ``ResultPartition`` of ``tidegate.taskmanager.exchange.ports``, and ``emit_with_keys``. Used from the subtask's thread."""
 
     def __init__(
         self,

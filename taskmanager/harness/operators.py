@@ -30,11 +30,11 @@ from tidegate.records.batch import Batch, RecordsBatch
 from tidegate.records.record_copy import record_copy, reuses_objects
 from tidegate.taskmanager.harness.environment import Counts, HandClock, HandTimers, MemoryStore
 from tidegate.taskmanager.machines.watermarks import AdvanceWatermark, WatermarkArrived, WatermarkValve
-from tidegate.taskmanager.operators.base import BackgroundCalls, Coordination, Ending, Operator, OperatorContext
+from tidegate.taskmanager.operators.operator import BackgroundCalls, Coordination, Ending, Operator, OperatorContext
 from tidegate.taskmanager.runtime.conversion import BothShapes
 from tidegate.taskmanager.runtime.operator_factory import make_operator
 from tidegate.taskmanager.runtime.outputs import ChainOutput, serve
-from tidegate.taskmanager.state.base import OperatorRestore
+from tidegate.taskmanager.state.ports import OperatorRestore
 from tidegate.wire.user_events import user_event, value_of
 
 MAX_PARALLELISM = 128

@@ -22,7 +22,7 @@ from tidegate.taskmanager.keyed_state.entry import Entry, Namespace
 from tidegate.taskmanager.keyed_state.queryable import QueryableState
 from tidegate.taskmanager.keyed_state.timers import TimerSet
 from tidegate.taskmanager.keyed_state.ttl import Sweep, Ttl
-from tidegate.taskmanager.state.base import FrozenState, SegmentSource
+from tidegate.taskmanager.state.ports import FrozenState, SegmentSource
 
 
 class KeyedTable(Protocol):

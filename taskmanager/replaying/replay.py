@@ -20,7 +20,7 @@ from tidegate.model.program import InputSpec, OperatorSpec, VertexProgram
 from tidegate.model.values import Record
 from tidegate.records.batch import ArrowBatch, from_wire
 from tidegate.records.record_codec import decode
-from tidegate.taskmanager.operators.base import Operator
+from tidegate.taskmanager.operators.operator import Operator
 from tidegate.taskmanager.recording.calls import RecordedCall, RecordedKind, SegmentStart
 from tidegate.taskmanager.recording.failures import Failure, KeptState, read_deployment
 from tidegate.taskmanager.recording.segment_files import read_segment

@@ -16,8 +16,8 @@ from tidegate.model.program import OutputSpec
 from tidegate.model.values import Key, Record
 from tidegate.records.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.records.record_codec import decode
-from tidegate.taskmanager.exchange.base import Overtaken
-from tidegate.taskmanager.operators.base import Operator
+from tidegate.taskmanager.exchange.ports import Overtaken
+from tidegate.taskmanager.operators.operator import Operator
 
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 

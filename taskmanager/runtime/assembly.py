@@ -15,7 +15,7 @@ from tidegate.model.ids import OperatorId
 from tidegate.model.program import InputSpec, KeySpec, OperatorSpec, OutputSpec, VertexProgram
 from tidegate.records.record_copy import reuses_objects
 from tidegate.taskmanager.keyed_state.queryable import PublishState
-from tidegate.taskmanager.operators.base import (
+from tidegate.taskmanager.operators.operator import (
     AsyncCallsPort,
     BackgroundCalls,
     Clock,
@@ -49,7 +49,7 @@ from tidegate.taskmanager.runtime.outputs import (
     OperatorInput,
 )
 from tidegate.taskmanager.runtime.recorded import RecordedChain, record_contexts, recorded_mail
-from tidegate.taskmanager.state.base import OperatorRestore, SegmentSource
+from tidegate.taskmanager.state.ports import OperatorRestore, SegmentSource
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The operators of one subtask: a tree with the head at its root, driven by the mailbox loop.
 
-Order of calls (``tidegate.taskmanager.operators.base``): calls that may emit go from the head to the leaves; ``open`` goes from the leaves to the head, so that
-records of the head reach opened operators. ``close`` is called for every operator that was set up, even if others fail. A chain whose operators had all
+Order of calls (``tidegate.taskmanager.operators.operator``): calls that may emit go from the head to the leaves; ``open`` goes from the leaves to the
+head, so that records of the head reach opened operators. ``close`` is called for every operator that was set up, even if others fail. A chain whose operators had all
 finished in the restored checkpoint is one ``FinishedOperator``.
 """
 
@@ -18,13 +18,13 @@ from tidegate.model.errors import InternalError
 from tidegate.model.ids import OperatorId
 from tidegate.model.program import InputSpec, OperatorSpec
 from tidegate.records.batch import ArrowBatch, Batch
-from tidegate.taskmanager.operators.base import Ending, Operator, OperatorContext
+from tidegate.taskmanager.operators.operator import Ending, Operator, OperatorContext
 from tidegate.taskmanager.operators.rows.selectors import KeyFunction
 from tidegate.taskmanager.runtime.conversion import BothShapes
 from tidegate.taskmanager.runtime.events.task_events import HEAD, TaskEventDispatcher
 from tidegate.taskmanager.runtime.failures import TaskInterrupted
 from tidegate.taskmanager.runtime.measuring.operator_times import OperatorTimes
-from tidegate.taskmanager.state.base import FrozenState
+from tidegate.taskmanager.state.ports import FrozenState
 
 OpenKeys = tuple[KeyFunction, OperatorContext]
 """The key function of an output, and the context of the operator in front of it, with which the function is opened."""

@@ -6,7 +6,7 @@ import time
 
 
 class SystemClock:
-    """Implements ``tidegate.taskmanager.operators.base.Clock``."""
+    """Implements ``tidegate.taskmanager.operators.operator.Clock``."""
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000

@@ -14,9 +14,9 @@ from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import InvalidJob, SubtaskLost
 from tidegate.model.options import ShownRecord
 from tidegate.model.program import VertexProgram
-from tidegate.taskmanager.exchange.base import InputGate
 from tidegate.taskmanager.exchange.blocking.endpoint import BlockingEndpoint
 from tidegate.taskmanager.exchange.endpoint import DataEndpoint
+from tidegate.taskmanager.exchange.ports import InputGate
 from tidegate.taskmanager.machines import subtask as lifecycle
 from tidegate.taskmanager.machines.alignment import BarrierHandler
 from tidegate.taskmanager.machines.barrier_handler import ExactlyOnceBarrierHandler
@@ -46,8 +46,8 @@ from tidegate.taskmanager.runtime.services import SubtaskServices
 from tidegate.taskmanager.runtime.slicing import SliceSizer
 from tidegate.taskmanager.runtime.subtask import SubtaskLoop
 from tidegate.taskmanager.runtime.timers import TimerQueue
-from tidegate.taskmanager.state.base import SegmentSource
 from tidegate.taskmanager.state.files.local_copies import LocalCopies
+from tidegate.taskmanager.state.ports import SegmentSource
 
 
 @dataclass(slots=True)

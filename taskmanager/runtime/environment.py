@@ -28,7 +28,7 @@ from tidegate.taskmanager.exchange.exchange_settings import ExchangeSettings
 from tidegate.taskmanager.exchange.io_loop import IoLoop, OpenLoop
 from tidegate.taskmanager.machines.credit import WindowBounds
 from tidegate.taskmanager.machines.subtask import SubtaskLifecycle
-from tidegate.taskmanager.operators.base import AsyncCallsPort, Clock
+from tidegate.taskmanager.operators.operator import AsyncCallsPort, Clock
 from tidegate.taskmanager.recording.failures import FailureKeeper
 from tidegate.taskmanager.runtime.background import Background, BackgroundThread
 from tidegate.taskmanager.runtime.checkpointing.async_part import OpenStore, SnapshotWriter
@@ -37,7 +37,7 @@ from tidegate.taskmanager.runtime.clock import SystemClock
 from tidegate.taskmanager.runtime.mailbox import Mailbox
 from tidegate.taskmanager.runtime.measuring.step_meter import StepMeter
 from tidegate.taskmanager.runtime.slicing import SliceMeter
-from tidegate.taskmanager.state.base import SegmentSource, SegmentStore
+from tidegate.taskmanager.state.ports import SegmentSource, SegmentStore
 
 Probe = Callable[[str, Mapping[str, object]], None]
 """A function that is called at named points of the protocol with the ids that are known there. Tests use it to kill processes at exact points; production has

@@ -32,10 +32,10 @@ from tidegate.operator_options import (
     WindowOptions,
 )
 from tidegate.taskmanager.keyed_state.ttl import Ttl
-from tidegate.taskmanager.operators.base import Operator
 from tidegate.taskmanager.operators.batch.sorted_inputs import InputMode, SortedInputs
 from tidegate.taskmanager.operators.columns.aggregate import ColumnarAggregate, ColumnarTotals
 from tidegate.taskmanager.operators.columns.stateless import FilterColumnsOperator, MapBatchesOperator, SelectOperator
+from tidegate.taskmanager.operators.operator import Operator
 from tidegate.taskmanager.operators.relational.making import make_relational
 from tidegate.taskmanager.operators.rows.async_wait import AsyncWaitOperator
 from tidegate.taskmanager.operators.rows.broadcast import BroadcastProcessOperator, KeyedBroadcastProcessOperator

@@ -19,8 +19,8 @@ from tidegate.model.channel_events import NO_WATERMARK, UserEvent, WatermarkEven
 from tidegate.model.values import Key
 from tidegate.records.batch import ArrowBatch, Batch
 from tidegate.records.record_copy import RecordCopy, record_copy
-from tidegate.taskmanager.exchange.base import ResultPartition
-from tidegate.taskmanager.operators.base import Operator
+from tidegate.taskmanager.exchange.ports import ResultPartition
+from tidegate.taskmanager.operators.operator import Operator
 from tidegate.taskmanager.operators.rows.selectors import KeyFunction
 from tidegate.taskmanager.runtime.conversion import BothShapes
 from tidegate.taskmanager.runtime.measuring.operator_times import OperatorTimes
@@ -137,7 +137,7 @@ class PartitionsLimit:
 
 
 class ChainOutput:
-    """Implements ``tidegate.taskmanager.operators.base.Output`` for one operator."""
+    """Implements ``tidegate.taskmanager.operators.operator.Output`` for one operator."""
 
     __slots__ = (
         "_all",

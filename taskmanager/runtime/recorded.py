@@ -15,14 +15,14 @@ from tidegate.model.errors import ErrorInfo, TidegateError, UserError
 from tidegate.model.ids import OperatorId
 from tidegate.model.program import VertexProgram
 from tidegate.records.batch import ArrowBatch, Batch, to_wire
-from tidegate.taskmanager.operators.base import Clock, OperatorContext, ProcessingTimers
+from tidegate.taskmanager.operators.operator import Clock, OperatorContext, ProcessingTimers
 from tidegate.taskmanager.recording.calls import RecordedKind
 from tidegate.taskmanager.recording.recorder import Recorder
 from tidegate.taskmanager.runtime.chain import Finishing, OperatorChain
 from tidegate.taskmanager.runtime.conversion import BothShapes
 from tidegate.taskmanager.runtime.environment import SubtaskEnvironment
 from tidegate.taskmanager.runtime.outputs import ChainOutput
-from tidegate.taskmanager.state.base import FrozenState
+from tidegate.taskmanager.state.ports import FrozenState
 
 SOURCES = ("source", "enumerated_source")
 """Kinds of operators that read records themselves."""
@@ -176,7 +176,7 @@ class RecordedChain(OperatorChain):
 
 class RecordedOutput:
     """The output of a source at the head of a chain, which records the emitted batches and events as the input of a replay. Implements
-    ``tidegate.taskmanager.operators.base.Output``.
+    ``tidegate.taskmanager.operators.operator.Output``.
     """
 
     def __init__(self, inner: ChainOutput, recorder: Recorder, type_info: Any, name: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tidegate.model.ids import AttemptId
-from tidegate.taskmanager.operators.base import Clock
+from tidegate.taskmanager.operators.operator import Clock
 from tidegate.taskmanager.runtime.mailbox import Mailbox
 from tidegate.taskmanager.runtime.measuring.subtask_metrics import TaskCounters
 from tidegate.taskmanager.runtime.ports import ControlPort

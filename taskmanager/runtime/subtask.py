@@ -15,10 +15,10 @@ from typing import assert_never
 from tidegate.model.channel_events import Barrier, EndOfData, EndOfPartition
 from tidegate.model.checkpoint import DeclineReason
 from tidegate.model.errors import ErrorInfo, InternalError
-from tidegate.taskmanager.exchange.base import ResultPartition
+from tidegate.taskmanager.exchange.ports import ResultPartition
 from tidegate.taskmanager.machines import snapshot as s
 from tidegate.taskmanager.machines import subtask as lifecycle
-from tidegate.taskmanager.operators.base import Ending
+from tidegate.taskmanager.operators.operator import Ending
 from tidegate.taskmanager.runtime.chain import Finishing, OperatorChain
 from tidegate.taskmanager.runtime.checkpointing.snapshots import SnapshotDriver
 from tidegate.taskmanager.runtime.flushing import FlushTimer

@@ -15,9 +15,9 @@ from tidegate.model.checkpoint import CheckpointOptions, StateHandle
 from tidegate.model.errors import StorageError
 from tidegate.model.ids import AttemptId
 from tidegate.pb.common_pb2 import SubtaskFault
-from tidegate.taskmanager.operators.base import Clock
+from tidegate.taskmanager.operators.operator import Clock
 from tidegate.taskmanager.runtime.checkpointing.async_part import OpenStore
-from tidegate.taskmanager.state.base import SegmentStore
+from tidegate.taskmanager.state.ports import SegmentStore
 
 NO_SPACE = "no space left on device (a fault on purpose)"
 
@@ -85,7 +85,7 @@ class _SkewedClock:
 
 
 class _FaultyStore:
-    """A store whose files may be slow or fail. Implements ``tidegate.taskmanager.state.base.SegmentStore``."""
+    """A store whose files may be slow or fail. Implements ``tidegate.taskmanager.state.ports.SegmentStore``."""
 
     def __init__(self, store: SegmentStore, faults: SubtaskFaults, inline_bytes: int) -> None:
         self._store = store

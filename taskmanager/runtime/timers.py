@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tidegate.taskmanager.operators.base import Clock
+from tidegate.taskmanager.operators.operator import Clock
 
 MAX_FIRE_MS = 5.0
 """The longest time in milliseconds that is spent on timers in one step, so that mails do not wait long."""
@@ -26,7 +26,7 @@ class TimerHandle:
 
 
 class TimerQueue:
-    """Implements ``tidegate.taskmanager.operators.base.ProcessingTimers``; used from the subtask's thread only."""
+    """Implements ``tidegate.taskmanager.operators.operator.ProcessingTimers``; used from the subtask's thread only."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

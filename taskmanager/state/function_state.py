@@ -26,7 +26,6 @@ from tidegate.model.values import MapKey, StateValue
 from tidegate.records.canonical.forms import values_of
 from tidegate.records.record_codec import decode_column, encode_column
 from tidegate.records.schema_evolution import Refusal, evolve
-from tidegate.taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
 from tidegate.taskmanager.state.files.segments import (
     ELEMENT,
     StateDescription,
@@ -37,6 +36,7 @@ from tidegate.taskmanager.state.files.segments import (
 )
 from tidegate.taskmanager.state.given import elements_of, items_of, refuse_no_key
 from tidegate.taskmanager.state.map_keys import MapKeys
+from tidegate.taskmanager.state.ports import FrozenState, SegmentSource, SegmentStore
 
 _KINDS = {
     StateRedistribution.SPLIT: "list",

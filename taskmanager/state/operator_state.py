@@ -21,7 +21,6 @@ import pyarrow as pa
 from tidegate.model.checkpoint import OperatorSnapshot, StateRedistribution
 from tidegate.model.errors import CorruptData, NotSerializable
 from tidegate.model.values import StateValue
-from tidegate.taskmanager.state.base import FrozenState, OperatorRestore, SegmentStore
 from tidegate.taskmanager.state.files.segments import (
     ELEMENT,
     MSGPACK,
@@ -30,6 +29,7 @@ from tidegate.taskmanager.state.files.segments import (
     read_elements,
     write_elements,
 )
+from tidegate.taskmanager.state.ports import FrozenState, OperatorRestore, SegmentStore
 from tidegate.wire.unreadable import UNREADABLE
 
 _FILE_BYTES = 2048

@@ -25,7 +25,7 @@ from tidegate.connectors.spark.stream_link import RequestFailed, SparkLink
 from tidegate.connectors.transactions import Listed, Transaction, TransactionLog, TransactionStatus
 from tidegate.model.errors import TidegateError
 from tidegate.taskmanager.machines.subtask import EOI_CHECKPOINT_ID
-from tidegate.taskmanager.operators.base import Ending
+from tidegate.taskmanager.operators.operator import Ending
 from tidegate.taskmanager.spark.streams.writing import WriteRequests
 
 LIMIT_S = 30

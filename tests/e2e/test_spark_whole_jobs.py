@@ -19,7 +19,7 @@ from tidegate.common.typeinfo import ArrowTypeInfo
 from tidegate.model.channel_events import END_OF_TIME
 from tidegate.operator_options import AggregateOptions
 from tidegate.records.batch import ArrowBatch
-from tidegate.taskmanager.operators.base import Ending
+from tidegate.taskmanager.operators.operator import Ending
 from tidegate.taskmanager.runtime.operator_factory import options_of
 
 LIMIT_S = 240

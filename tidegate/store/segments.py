@@ -1,4 +1,4 @@
-"""Writes and reads the state segments of subtasks in checkpoints (``taskmanager/state/base.py``).
+"""Writes and reads the state segments of subtasks in checkpoints (``taskmanager/state/ports.py``).
 
 A segment of at most ``inline_threshold_bytes`` comes back inline and travels in the acknowledgement. Others become
 files of the checkpoint's own directory, named ``<hint>-<attempt>-<n>``; only this attempt writes that name. The

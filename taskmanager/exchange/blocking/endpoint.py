@@ -19,10 +19,10 @@ from tidegate.model.errors import CorruptFrame, OutputLost
 from tidegate.model.ids import AttemptId
 from tidegate.model.program import OutputSpec
 from tidegate.records.batch import ArrowBatch
-from tidegate.taskmanager.exchange.base import RecordingEnded
 from tidegate.taskmanager.exchange.blocking.store import StoredBlock, StoredExchange
 from tidegate.taskmanager.exchange.exchange_settings import ExchangeSettings
 from tidegate.taskmanager.exchange.input_gate import ChannelInputGate
+from tidegate.taskmanager.exchange.ports import RecordingEnded
 from tidegate.taskmanager.exchange.result_partition import PipelinedResultPartition
 from tidegate.taskmanager.exchange.subpartition import Subpartition
 from tidegate.taskmanager.machines.credit import GrantCredit, WindowBounds

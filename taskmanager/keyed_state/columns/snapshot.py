@@ -24,10 +24,10 @@ from tidegate.model.keygroups import KeyGroupRange
 from tidegate.records.schema_evolution import TTL_COLUMN
 from tidegate.taskmanager.keyed_state.columns.restored_groups import FrozenGroups
 from tidegate.taskmanager.machines.incremental_snapshot import SegmentChain, decide
-from tidegate.taskmanager.state.base import FrozenState, SegmentStore
 from tidegate.taskmanager.state.files.segment_streams import Rows as Piece
 from tidegate.taskmanager.state.files.segment_streams import write_segments
 from tidegate.taskmanager.state.files.segments import DELETED, Groups, StateDescription
+from tidegate.taskmanager.state.ports import FrozenState, SegmentStore
 
 PIECE_ROWS = 1 << 15
 """Rows that the snapshot thread copies at once, which bounds what a snapshot holds besides the state."""

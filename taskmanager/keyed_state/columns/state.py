@@ -44,10 +44,10 @@ from tidegate.taskmanager.keyed_state.columns.snapshot import (
 from tidegate.taskmanager.keyed_state.ttl import Ttl
 from tidegate.taskmanager.machines.incremental_snapshot import Increments, restored_chain
 from tidegate.taskmanager.machines.state.restoring import EAGER_BYTES
-from tidegate.taskmanager.state.base import SegmentSource
 from tidegate.taskmanager.state.files.earlier_columns import KEY_PREFIX, VALUE_PREFIX, as_written_now
 from tidegate.taskmanager.state.files.read_ahead import ReadAhead, in_reading_order
 from tidegate.taskmanager.state.files.segments import DELETED, StateDescription, read_keyed_batches
+from tidegate.taskmanager.state.ports import SegmentSource
 from tidegate.taskmanager.state.restoring.files import opened_for_parts
 
 STATE_NAME = "aggregates"

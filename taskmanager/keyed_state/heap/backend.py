@@ -31,7 +31,6 @@ from tidegate.taskmanager.keyed_state.heap.snapshot import FrozenHeapTable
 from tidegate.taskmanager.keyed_state.heap.timers import HeapTimers
 from tidegate.taskmanager.keyed_state.ttl import Sweep, Ttl
 from tidegate.taskmanager.machines.incremental_snapshot import Increments, restored_chain
-from tidegate.taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
 from tidegate.taskmanager.state.files.read_ahead import ReadAhead, in_reading_order
 from tidegate.taskmanager.state.files.segments import (
     DELETED,
@@ -42,6 +41,7 @@ from tidegate.taskmanager.state.files.segments import (
     read_keyed,
     write_keyed,
 )
+from tidegate.taskmanager.state.ports import FrozenState, SegmentSource, SegmentStore
 from tidegate.wire.state_columns import is_identity
 
 MERGED_ENTRIES = 2_000

@@ -12,9 +12,9 @@ from tidegate.model.keygroups import KeyGroupRange
 from tidegate.taskmanager.keyed_state.heap.copy_on_write_table import FrozenTable
 from tidegate.taskmanager.keyed_state.heap.entries import EntryColumns, EntryFormat, kinds_of, to_columns
 from tidegate.taskmanager.machines.incremental_snapshot import Increments, SegmentChain, decide
-from tidegate.taskmanager.state.base import SegmentStore
 from tidegate.taskmanager.state.files.segment_streams import Rows as Piece
 from tidegate.taskmanager.state.files.segment_streams import write_segments
+from tidegate.taskmanager.state.ports import SegmentStore
 
 PIECE_ENTRIES = 1 << 14
 """Entries that the snapshot thread converts to columns at once, which bounds what a snapshot holds besides the state."""

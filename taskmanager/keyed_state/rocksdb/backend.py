@@ -38,7 +38,7 @@ from tidegate.taskmanager.keyed_state.rocksdb.unloaded_timers import UnloadedTim
 from tidegate.taskmanager.keyed_state.timers import EVENT_TIMERS, PROCESSING_TIMERS, TimerSet
 from tidegate.taskmanager.keyed_state.ttl import Sweep, Ttl
 from tidegate.taskmanager.machines.incremental_snapshot import Increments, restored_chain
-from tidegate.taskmanager.state.base import FrozenState, SegmentSource
+from tidegate.taskmanager.state.ports import FrozenState, SegmentSource
 
 _TIMERS = frozenset({EVENT_TIMERS, PROCESSING_TIMERS})
 C = TypeVar("C", bound=RocksCells)

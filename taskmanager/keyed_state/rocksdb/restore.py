@@ -20,7 +20,6 @@ from tidegate.model.values import StateValue
 from tidegate.taskmanager.keyed_state.heap.entries import EntryFormat, from_columns, removed_entries
 from tidegate.taskmanager.keyed_state.rocksdb.restored_rows import RestoredRows, can_be_left
 from tidegate.taskmanager.keyed_state.rocksdb.tables import RocksCells
-from tidegate.taskmanager.state.base import SegmentSource, SegmentStore
 from tidegate.taskmanager.state.files.read_ahead import ReadAhead, in_reading_order
 from tidegate.taskmanager.state.files.segments import (
     KEY_GROUP,
@@ -30,6 +29,7 @@ from tidegate.taskmanager.state.files.segments import (
     read_keyed,
     write_keyed,
 )
+from tidegate.taskmanager.state.ports import SegmentSource, SegmentStore
 from tidegate.taskmanager.state.restoring.files import opened_for_parts
 
 DELETED = "deleted"

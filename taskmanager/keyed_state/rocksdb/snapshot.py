@@ -23,8 +23,8 @@ from tidegate.taskmanager.keyed_state.rocksdb.restore import UnclaimedState
 from tidegate.taskmanager.keyed_state.rocksdb.state_rows import StateRows
 from tidegate.taskmanager.keyed_state.rocksdb.unloaded import FrozenUnloaded
 from tidegate.taskmanager.machines.incremental_snapshot import Increments, Plan, SegmentChain, decide
-from tidegate.taskmanager.state.base import FrozenState, SegmentStore
 from tidegate.taskmanager.state.files.segment_streams import write_segments
+from tidegate.taskmanager.state.ports import FrozenState, SegmentStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,11 +30,11 @@ from tidegate.model.values import Record
 from tidegate.records.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.records.record_codec import decode
 from tidegate.taskmanager.keyed_state.rocksdb.keys import decode_key, encode_key
-from tidegate.taskmanager.operators.base import Ending, Operator, OperatorContext
 from tidegate.taskmanager.operators.batch.sorting import ExternalSorter, Row
+from tidegate.taskmanager.operators.operator import Ending, Operator, OperatorContext
 from tidegate.taskmanager.operators.rows.keyed import KeyedOperator
 from tidegate.taskmanager.operators.user_code.boundary import EMIT_RECORDS
-from tidegate.taskmanager.state.base import FrozenState
+from tidegate.taskmanager.state.ports import FrozenState
 
 STEP_MS = 5.0
 """The length of a step in milliseconds, as everywhere (docs/internals/performance.md): a barrier or a cancellation waits that long at most."""

@@ -37,9 +37,9 @@ from tidegate.model.keygroups import range_of
 from tidegate.records.batch import ArrowBatch, Batch
 from tidegate.taskmanager.keyed_state.columns.state import ColumnarKeyedState, Expiry, stored_schema
 from tidegate.taskmanager.keyed_state.ttl import Ttl
-from tidegate.taskmanager.operators.base import Ending, Operator, OperatorContext
 from tidegate.taskmanager.operators.columns.background_restore import BackgroundRestore
-from tidegate.taskmanager.state.base import FrozenState
+from tidegate.taskmanager.operators.operator import Ending, Operator, OperatorContext
+from tidegate.taskmanager.state.ports import FrozenState
 
 STEP_ROWS = 1 << 14
 """Rows of a batch that are processed at a time, so that the state that they use stays in the processor's cache."""

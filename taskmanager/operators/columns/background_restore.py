@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from tidegate.columnar.keys.hashing import hash_columns, key_groups
 from tidegate.taskmanager.keyed_state.columns.restored_groups import UnloadedGroups
-from tidegate.taskmanager.operators.base import OperatorContext
+from tidegate.taskmanager.operators.operator import OperatorContext
 
 
 class BackgroundRestore:

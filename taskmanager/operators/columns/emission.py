@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from tidegate.records.batch import ArrowBatch
-from tidegate.taskmanager.operators.base import Output
+from tidegate.taskmanager.operators.operator import Output
 
 EMIT_ROWS = 1 << 16
 """Rows of the largest batch that goes through an exchange (docs/internals/performance.md)."""

@@ -12,7 +12,7 @@ from tidegate.model.errors import SchemaMismatch
 from tidegate.model.values import FieldValue
 from tidegate.records.batch import ArrowBatch, Batch
 from tidegate.records.shown_values import rows_to_show
-from tidegate.taskmanager.operators.base import Operator
+from tidegate.taskmanager.operators.operator import Operator
 from tidegate.taskmanager.operators.user_code.boundary import batch_error, user_error
 from tidegate.taskmanager.operators.user_code.user_function import FunctionOperatorBase, UserFunction
 

@@ -22,8 +22,8 @@ from tidegate.functions.sql.changelog import (
 )
 from tidegate.functions.sql.rows import Change, Row
 from tidegate.records.batch import ArrowBatch
-from tidegate.taskmanager.operators.relational.base import KeyedChanges, RelationalOperator, differs
 from tidegate.taskmanager.operators.relational.kept_counts import KeptCounts
+from tidegate.taskmanager.operators.relational.relational_operator import KeyedChanges, RelationalOperator, differs
 
 
 class GroupAggregate(RelationalOperator):

@@ -14,7 +14,7 @@ import pyarrow as pa
 from tidegate.functions.sql.aggregates import CompiledAggregates
 from tidegate.functions.sql.changelog import INSERT, adds
 from tidegate.functions.sql.rows import Change, Row
-from tidegate.taskmanager.operators.relational.base import EntriesOfKey, EntriesOperator, Name
+from tidegate.taskmanager.operators.relational.relational_operator import EntriesOfKey, EntriesOperator, Name
 
 _COUNT = ("count",)
 

@@ -13,8 +13,8 @@ from tidegate.functions.sql.rows import Change, Row
 from tidegate.model.channel_events import END_OF_TIME
 from tidegate.plan.specs import SortField
 from tidegate.records.canonical.forms import canonical_keys
-from tidegate.taskmanager.operators.relational.base import KeyedChanges, RelationalOperator
 from tidegate.taskmanager.operators.relational.ranks import sort_key
+from tidegate.taskmanager.operators.relational.relational_operator import KeyedChanges, RelationalOperator
 
 _BATCH_ROWS = 4096
 """Rows of a batch that is emitted: few enough to be passed on while the next is made."""

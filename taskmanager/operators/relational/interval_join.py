@@ -10,9 +10,9 @@ import pyarrow as pa
 from tidegate.functions.sql.changelog import INSERT
 from tidegate.functions.sql.rows import Change, Row
 from tidegate.model.channel_events import END_OF_TIME, NO_WATERMARK
-from tidegate.taskmanager.operators.base import Operator
-from tidegate.taskmanager.operators.relational.base import KEEP, EntriesOfKey, Name, listed
+from tidegate.taskmanager.operators.operator import Operator
 from tidegate.taskmanager.operators.relational.matching import Matcher
+from tidegate.taskmanager.operators.relational.relational_operator import KEEP, EntriesOfKey, Name, listed
 from tidegate.taskmanager.operators.relational.timed import TimedOperator
 
 Sides: TypeAlias = tuple[EntriesOfKey, EntriesOfKey]

@@ -18,7 +18,8 @@ import pyarrow as pa
 from tidegate.functions.sql.changelog import DELETE, INSERT, adds, as_inserts, has_kinds
 from tidegate.functions.sql.rows import Change, Row
 from tidegate.records.batch import ArrowBatch
-from tidegate.taskmanager.operators.relational.base import (
+from tidegate.taskmanager.operators.relational.matching import Matcher, OtherRows, Places
+from tidegate.taskmanager.operators.relational.relational_operator import (
     KEEP,
     EntriesOfKey,
     KeyedChanges,
@@ -27,7 +28,6 @@ from tidegate.taskmanager.operators.relational.base import (
     name_of,
     names_of,
 )
-from tidegate.taskmanager.operators.relational.matching import Matcher, OtherRows, Places
 
 Held: TypeAlias = tuple[Row, int, int]
 """A row in state, how often it is there, and the number of rows of the other side that join with it."""

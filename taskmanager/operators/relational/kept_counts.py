@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from tidegate.functions.sql.aggregates import CompiledAggregates
 from tidegate.records.canonical.forms import decode_form
-from tidegate.taskmanager.operators.relational.base import (
+from tidegate.taskmanager.operators.relational.relational_operator import (
     EntriesOfKey,
     EntriesOfKeys,
     Name,

@@ -40,9 +40,8 @@ from tidegate.plan.specs import (
     WindowStart,
     duration_ms,
 )
-from tidegate.taskmanager.operators.base import Operator
+from tidegate.taskmanager.operators.operator import Operator
 from tidegate.taskmanager.operators.relational.aggregates import GroupAggregate
-from tidegate.taskmanager.operators.relational.base import RelationalOperator
 from tidegate.taskmanager.operators.relational.batch_over import BatchOver
 from tidegate.taskmanager.operators.relational.count_windows import CountWindowAggregate
 from tidegate.taskmanager.operators.relational.final_rows import FinalRows
@@ -52,6 +51,7 @@ from tidegate.taskmanager.operators.relational.match import Match
 from tidegate.taskmanager.operators.relational.matching import Matcher
 from tidegate.taskmanager.operators.relational.over import OverAggregate
 from tidegate.taskmanager.operators.relational.ranks import Deduplicate, FirstRow, TopN
+from tidegate.taskmanager.operators.relational.relational_operator import RelationalOperator
 from tidegate.taskmanager.operators.relational.sorted_over import SortedOver
 from tidegate.taskmanager.operators.relational.temporal_join import ProcessingTimeTemporalJoin, TemporalJoin, Versions
 from tidegate.taskmanager.operators.relational.temporal_sort import TemporalSort

@@ -25,8 +25,8 @@ from tidegate.model.errors import InvalidJob
 from tidegate.model.values import Key
 from tidegate.plan.specs import SortField
 from tidegate.taskmanager.keyed_state.timers import Timer
-from tidegate.taskmanager.operators.relational.base import KEEP
 from tidegate.taskmanager.operators.relational.ranks import sort_key
+from tidegate.taskmanager.operators.relational.relational_operator import KEEP
 from tidegate.taskmanager.operators.relational.timed import TimedOperator
 from tidegate.taskmanager.operators.rows.pattern_state import PatternState
 

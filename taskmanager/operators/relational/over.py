@@ -10,7 +10,13 @@ import pyarrow as pa
 from tidegate.functions.sql.aggregates import CompiledAggregates
 from tidegate.functions.sql.changelog import INSERT
 from tidegate.functions.sql.rows import Change, Row
-from tidegate.taskmanager.operators.relational.base import KEEP, EntriesOfKey, EntriesOperator, Name, listed
+from tidegate.taskmanager.operators.relational.relational_operator import (
+    KEEP,
+    EntriesOfKey,
+    EntriesOperator,
+    Name,
+    listed,
+)
 from tidegate.taskmanager.operators.relational.timed import TimedOperator
 
 _TOTAL = ("total",)

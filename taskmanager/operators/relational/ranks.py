@@ -14,7 +14,7 @@ from tidegate.functions.sql.changelog import DELETE, INSERT, UPDATE_AFTER, UPDAT
 from tidegate.functions.sql.rows import Change, Row, batch_of_repeated
 from tidegate.plan.specs import SortField
 from tidegate.records.batch import ArrowBatch
-from tidegate.taskmanager.operators.relational.base import KEEP, RelationalOperator, differs, name_of
+from tidegate.taskmanager.operators.relational.relational_operator import KEEP, RelationalOperator, differs, name_of
 from tidegate.taskmanager.operators.relational.timed import TimedOperator
 
 _EMITTED: Final = object()

@@ -14,8 +14,8 @@ from tidegate.functions.sql.aggregates import CompiledAggregates
 from tidegate.functions.sql.changelog import DELETE, UPDATE_AFTER, UPDATE_BEFORE, adds
 from tidegate.functions.sql.rows import Change, Row
 from tidegate.plan.specs import SortField
-from tidegate.taskmanager.operators.relational.base import KEEP, RelationalOperator
 from tidegate.taskmanager.operators.relational.ranks import sort_key
+from tidegate.taskmanager.operators.relational.relational_operator import KEEP, RelationalOperator
 
 
 class SortedOver(RelationalOperator):

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from tidegate.functions.sql.changelog import adds
 from tidegate.functions.sql.rows import Change, Row
-from tidegate.taskmanager.operators.relational.base import KEEP, EntriesOfKey, EntriesOperator, Name
 from tidegate.taskmanager.operators.relational.matching import Matcher
+from tidegate.taskmanager.operators.relational.relational_operator import KEEP, EntriesOfKey, EntriesOperator, Name
 from tidegate.taskmanager.operators.relational.timed import TimedOperator
 
 _LEFT, _RIGHT = "left", "right"

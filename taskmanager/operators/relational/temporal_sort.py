@@ -11,8 +11,8 @@ from tidegate.functions.sql.changelog import INSERT
 from tidegate.functions.sql.rows import Change, Row
 from tidegate.model.channel_events import NO_WATERMARK
 from tidegate.plan.specs import SortField
-from tidegate.taskmanager.operators.relational.base import KEEP
 from tidegate.taskmanager.operators.relational.ranks import sort_key
+from tidegate.taskmanager.operators.relational.relational_operator import KEEP
 from tidegate.taskmanager.operators.relational.timed import TimedOperator
 
 

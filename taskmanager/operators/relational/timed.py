@@ -11,8 +11,8 @@ import pyarrow as pa
 from tidegate.functions.sql.rows import Change
 from tidegate.functions.time_domain import TimeDomain
 from tidegate.taskmanager.keyed_state.timers import Timer
-from tidegate.taskmanager.operators.base import Operator
-from tidegate.taskmanager.operators.relational.base import KEEP, RelationalOperator, StateOfKey
+from tidegate.taskmanager.operators.operator import Operator
+from tidegate.taskmanager.operators.relational.relational_operator import KEEP, RelationalOperator, StateOfKey
 
 
 class TimedOperator(RelationalOperator):

@@ -10,7 +10,7 @@ import pyarrow as pa
 from tidegate.functions.sql.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, adds
 from tidegate.functions.sql.rows import Change, Row, batch_of
 from tidegate.functions.sql.scalar import CompiledFilter
-from tidegate.taskmanager.operators.relational.base import (
+from tidegate.taskmanager.operators.relational.relational_operator import (
     KEEP,
     EntriesOfKey,
     EntriesOperator,

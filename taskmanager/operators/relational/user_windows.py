@@ -14,7 +14,7 @@ from tidegate.functions.sql.changelog import INSERT, adds
 from tidegate.functions.sql.rows import Change, Row
 from tidegate.functions.sql.time_shift import TimeShift
 from tidegate.functions.sql.time_windows import Span
-from tidegate.taskmanager.operators.relational.base import (
+from tidegate.taskmanager.operators.relational.relational_operator import (
     KEEP,
     EntriesOfKey,
     EntriesOperator,

@@ -13,7 +13,7 @@ from tidegate.model.options import PipelineOptions
 from tidegate.plan.expressions import Rex
 from tidegate.plan.logical_types import LogicalType
 from tidegate.records.batch import ArrowBatch, Batch
-from tidegate.taskmanager.operators.base import Operator, OperatorContext
+from tidegate.taskmanager.operators.operator import Operator, OperatorContext
 
 
 class WatermarkAssigner(Operator):

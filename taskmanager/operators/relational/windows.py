@@ -21,8 +21,10 @@ from tidegate.functions.sql.time_shift import TimeShift
 from tidegate.functions.sql.time_windows import Span, WindowedRows
 from tidegate.plan.specs import SortField
 from tidegate.records.batch import ArrowBatch, Batch
-from tidegate.taskmanager.operators.base import Operator
-from tidegate.taskmanager.operators.relational.base import (
+from tidegate.taskmanager.operators.operator import Operator
+from tidegate.taskmanager.operators.relational.matching import Matcher
+from tidegate.taskmanager.operators.relational.ranks import sort_key
+from tidegate.taskmanager.operators.relational.relational_operator import (
     KEEP,
     EntriesOfKey,
     EntriesOperator,
@@ -30,8 +32,6 @@ from tidegate.taskmanager.operators.relational.base import (
     Name,
     listed,
 )
-from tidegate.taskmanager.operators.relational.matching import Matcher
-from tidegate.taskmanager.operators.relational.ranks import sort_key
 from tidegate.taskmanager.operators.relational.timed import TimedOperator
 
 Spans: TypeAlias = Callable[[Row], Sequence[Span]]

@@ -34,10 +34,10 @@ from tidegate.taskmanager.machines.async_wait import (
     RecordArrived,
     RecordCompleted,
 )
-from tidegate.taskmanager.operators.base import AsyncCallsPort, Ending, OperatorContext
+from tidegate.taskmanager.operators.operator import AsyncCallsPort, Ending, OperatorContext
 from tidegate.taskmanager.operators.user_code.boundary import Collector, user_error
 from tidegate.taskmanager.operators.user_code.user_function import FunctionOperatorBase, UserFunction
-from tidegate.taskmanager.state.base import FrozenState
+from tidegate.taskmanager.state.ports import FrozenState
 
 STATE_NAME = "_async_wait_operator_state_"
 EVENTS_STATE = ListStateDescriptor(

@@ -28,7 +28,7 @@ from tidegate.records.canonical.forms import value_of
 from tidegate.taskmanager.keyed_state.backend import KeyedBackend
 from tidegate.taskmanager.keyed_state.handles import StateStore
 from tidegate.taskmanager.keyed_state.timers import Timer
-from tidegate.taskmanager.operators.base import OperatorContext
+from tidegate.taskmanager.operators.operator import OperatorContext
 from tidegate.taskmanager.operators.rows.keyed import KeyedOperator
 from tidegate.taskmanager.operators.rows.no_current_key import NoCurrentKey
 from tidegate.taskmanager.operators.rows.timer_service import KeyContext, RecordContext, UnkeyedTimers

@@ -24,7 +24,7 @@ from tidegate.model.values import Key
 from tidegate.operator_options import CepOptions
 from tidegate.records.batch import Batch, RecordsBatch
 from tidegate.taskmanager.keyed_state.timers import Timer
-from tidegate.taskmanager.operators.base import OperatorContext
+from tidegate.taskmanager.operators.operator import OperatorContext
 from tidegate.taskmanager.operators.rows.keyed import KeyedOperator
 from tidegate.taskmanager.operators.rows.pattern_state import PatternState
 from tidegate.taskmanager.operators.user_code.boundary import Collector, user_error

@@ -30,14 +30,14 @@ from tidegate.taskmanager.keyed_state.backends import BackendPlace, open_keyed_b
 from tidegate.taskmanager.keyed_state.handles import StateStore
 from tidegate.taskmanager.keyed_state.queryable import QueryableState
 from tidegate.taskmanager.keyed_state.timers import Timer
-from tidegate.taskmanager.operators.base import Operator, OperatorContext
+from tidegate.taskmanager.operators.operator import Operator, OperatorContext
 from tidegate.taskmanager.operators.rows.no_current_key import NoCurrentKey
 from tidegate.taskmanager.operators.rows.selectors import KeyFunction
 from tidegate.taskmanager.operators.rows.timer_service import KeyContext, KeyedTimers
 from tidegate.taskmanager.operators.user_code.boundary import Collector, method_of, timer_error, user_error
 from tidegate.taskmanager.operators.user_code.user_events import ListeningOperator
 from tidegate.taskmanager.operators.user_code.user_function import FunctionOperatorBase, UserFunction
-from tidegate.taskmanager.state.base import FrozenState
+from tidegate.taskmanager.state.ports import FrozenState
 
 _LOAD_PAUSE_MS = 10
 """Milliseconds between two rounds of loading restored state, in which records are processed."""

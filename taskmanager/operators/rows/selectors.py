@@ -23,7 +23,7 @@ from tidegate.model.program import KeySpec
 from tidegate.model.values import FieldValue, Key, Record
 from tidegate.records.record_check import looks_fit
 from tidegate.records.record_codec import decode_column, encode_column
-from tidegate.taskmanager.operators.base import OperatorContext
+from tidegate.taskmanager.operators.operator import OperatorContext
 from tidegate.taskmanager.operators.user_code.boundary import (
     Blamed,
     FunctionContext,

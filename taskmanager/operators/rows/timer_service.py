@@ -14,7 +14,7 @@ from tidegate.taskmanager.keyed_state.backend import KeyedBackend
 from tidegate.taskmanager.keyed_state.entry import Namespace
 from tidegate.taskmanager.keyed_state.timer_queue import KeyedTimerQueue
 from tidegate.taskmanager.keyed_state.timers import EVENT_TIMERS, PROCESSING_TIMERS
-from tidegate.taskmanager.operators.base import OperatorContext
+from tidegate.taskmanager.operators.operator import OperatorContext
 
 
 class UnkeyedTimers(TimerService):

@@ -16,11 +16,11 @@ from tidegate.connectors.base import Committer, Sink, SinkContext
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import Committable
 from tidegate.records.batch import Batch, RecordsBatch
-from tidegate.taskmanager.operators.base import Ending, Operator, OperatorContext
+from tidegate.taskmanager.operators.operator import Ending, Operator, OperatorContext
 from tidegate.taskmanager.operators.sinks.committing import Commits
 from tidegate.taskmanager.operators.sinks.sink import sink_context_of
 from tidegate.taskmanager.operators.user_code.boundary import user_error
-from tidegate.taskmanager.state.base import FrozenState
+from tidegate.taskmanager.state.ports import FrozenState
 
 
 class CommitterOperator(Operator):

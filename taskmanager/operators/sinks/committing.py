@@ -18,7 +18,7 @@ from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ExternalError, UserError
 from tidegate.model.options import ExecutionOptions
 from tidegate.model.values import Committable
-from tidegate.taskmanager.operators.base import OperatorContext, RunAsync
+from tidegate.taskmanager.operators.operator import OperatorContext, RunAsync
 from tidegate.taskmanager.operators.sinks.outages import CommitOutage
 from tidegate.taskmanager.operators.user_code.boundary import user_error
 

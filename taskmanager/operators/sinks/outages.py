@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 
-from tidegate.taskmanager.operators.base import OperatorContext
+from tidegate.taskmanager.operators.operator import OperatorContext
 
 SLOW_MS = 10_000
 """Milliseconds without an answer after which a commit counts as failing."""

@@ -27,12 +27,12 @@ from tidegate.records.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.records.record_codec import decode, encode
 from tidegate.records.row_kinds import has_kinds, without_kinds
 from tidegate.taskmanager.machines.subtask import EOI_CHECKPOINT_ID
-from tidegate.taskmanager.operators.base import Ending, Operator, OperatorContext
+from tidegate.taskmanager.operators.operator import Ending, Operator, OperatorContext
 from tidegate.taskmanager.operators.sinks.committing import Commits
 from tidegate.taskmanager.operators.user_code.boundary import batch_error, user_error
 from tidegate.taskmanager.operators.user_code.user_function import UserFunction, joined
-from tidegate.taskmanager.state.base import FrozenState, SegmentStore
 from tidegate.taskmanager.state.operator_state import FrozenElements, FrozenParts, freeze_elements, restore_elements
+from tidegate.taskmanager.state.ports import FrozenState, SegmentStore
 
 WRITER_STATE = "writer"
 COMMITTABLES = "committables"

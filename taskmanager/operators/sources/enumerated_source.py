@@ -39,7 +39,7 @@ from tidegate.model.values import UserObject
 from tidegate.records.batch import Batch, RecordsBatch
 from tidegate.records.pickling import dumps
 from tidegate.records.record_codec import decode
-from tidegate.taskmanager.operators.base import OperatorContext
+from tidegate.taskmanager.operators.operator import OperatorContext
 from tidegate.taskmanager.operators.sources.source import SourceOperator
 from tidegate.taskmanager.operators.user_code.boundary import user_error
 

@@ -41,13 +41,13 @@ from tidegate.model.coordinators.operator_events import (
 from tidegate.model.errors import InternalError
 from tidegate.model.values import UserObject
 from tidegate.records.batch import Batch
-from tidegate.taskmanager.operators.base import Operator, OperatorContext
+from tidegate.taskmanager.operators.operator import Operator, OperatorContext
 from tidegate.taskmanager.operators.sources.restored_splits import elements_of, own_splits, split_ids_in, splits_in
 from tidegate.taskmanager.operators.sources.source_alignment import SourceAlignment
 from tidegate.taskmanager.operators.sources.watermarks import EventTimes
 from tidegate.taskmanager.operators.user_code.boundary import user_error
-from tidegate.taskmanager.state.base import FrozenState
 from tidegate.taskmanager.state.operator_state import freeze_elements, has_state, restore_elements
+from tidegate.taskmanager.state.ports import FrozenState
 
 STATE_NAME = "splits"
 RECORDS_IN_ERRORS = "numRecordsInErrors"

@@ -12,7 +12,7 @@ from __future__ import annotations
 from tidegate.common.watermark_strategy import WatermarkAlignment
 from tidegate.model.channel_events import END_OF_TIME
 from tidegate.records.batch import MIN_TIMESTAMP
-from tidegate.taskmanager.operators.base import OperatorContext
+from tidegate.taskmanager.operators.operator import OperatorContext
 from tidegate.taskmanager.operators.sources.watermarks import EventTimes
 
 PAUSES = "watermarkAlignmentPauses"

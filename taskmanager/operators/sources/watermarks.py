@@ -33,7 +33,7 @@ from tidegate.model.whole_numbers import as_whole, whole_number
 from tidegate.records.batch import MIN_TIMESTAMP, ArrowBatch, Batch, RecordsBatch
 from tidegate.records.record_codec import decode
 from tidegate.taskmanager.machines.split_watermarks import SplitWatermarks
-from tidegate.taskmanager.operators.base import Operator, OperatorContext
+from tidegate.taskmanager.operators.operator import Operator, OperatorContext
 from tidegate.taskmanager.operators.user_code.boundary import Blamed, user_error
 
 INTERVAL_KEY = "pipeline.auto-watermark-interval"

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from tidegate.model.accumulators import UserAccumulator
 from tidegate.model.errors import InvalidJob
-from tidegate.taskmanager.operators.base import Metrics
+from tidegate.taskmanager.operators.operator import Metrics
 
 A = TypeVar("A", bound=UserAccumulator)
 

@@ -44,7 +44,7 @@ from tidegate.records.canonical.forms import value_of
 from tidegate.records.shown_values import rows_to_show
 from tidegate.taskmanager.keyed_state.handles import StateStore
 from tidegate.taskmanager.keyed_state.timers import Timer
-from tidegate.taskmanager.operators.base import OperatorContext
+from tidegate.taskmanager.operators.operator import OperatorContext
 from tidegate.taskmanager.operators.user_code.accumulators import FunctionAccumulators
 from tidegate.taskmanager.operators.user_code.user_metrics import OperatorMetricGroup
 from tidegate.wire.channel_messages import MAX_TASK_EVENT_BYTES

@@ -26,7 +26,7 @@ from tidegate.model.checkpoint import RestoredOperator, StateRedistribution
 from tidegate.model.errors import InvalidJob
 from tidegate.taskmanager.keyed_state.handles import StateStore
 from tidegate.taskmanager.machines.subtask import EOI_CHECKPOINT_ID
-from tidegate.taskmanager.operators.base import Operator, OperatorContext
+from tidegate.taskmanager.operators.operator import Operator, OperatorContext
 from tidegate.taskmanager.operators.user_code.boundary import (
     Collector,
     FunctionContext,
@@ -34,9 +34,9 @@ from tidegate.taskmanager.operators.user_code.boundary import (
     open_function,
     user_error,
 )
-from tidegate.taskmanager.state.base import FrozenState
 from tidegate.taskmanager.state.function_state import FunctionStateBackend
 from tidegate.taskmanager.state.operator_state import FrozenParts
+from tidegate.taskmanager.state.ports import FrozenState
 
 
 class UserFunction:

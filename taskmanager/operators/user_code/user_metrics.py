@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 
 from tidegate.metrics import Counter, Distribution, Meter, MetricGroup
-from tidegate.taskmanager.operators.base import Clock, Metrics
+from tidegate.taskmanager.operators.operator import Clock, Metrics
 
 READ_EVERY_MS = 500.0
 """Milliseconds between two stored counts of a meter, at least."""

@@ -17,7 +17,7 @@ from tidegate.model.ids import AttemptId, OperatorId
 from tidegate.taskmanager.machines.snapshot_write import Part, SnapshotWrite, WriteCommand, WriteEvent, WriteStage
 from tidegate.taskmanager.runtime.background import Background
 from tidegate.taskmanager.runtime.checkpointing.in_flight import ChannelContent
-from tidegate.taskmanager.state.base import FrozenState, SegmentStore
+from tidegate.taskmanager.state.ports import FrozenState, SegmentStore
 
 OpenStore = Callable[[CheckpointOptions, AttemptId, int], SegmentStore]
 """Opens the store of a snapshot: ``(options, attempt, checkpoint id)``. Called in the background."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from tidegate.model.channel_events import Barrier, CancelBarrier, UserEvent, WatermarkEvent
 from tidegate.model.checkpoint import Alignment
 from tidegate.model.ids import OperatorId
-from tidegate.taskmanager.exchange.base import Overtaken, ResultPartition
+from tidegate.taskmanager.exchange.ports import Overtaken, ResultPartition
 from tidegate.taskmanager.machines.barrier_handler import forced_aligned
 from tidegate.taskmanager.runtime.checkpointing.in_flight import ChannelContent, ChannelDescription, Item
 from tidegate.wire.channel_messages import decode_event

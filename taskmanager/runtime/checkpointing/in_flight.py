@@ -22,8 +22,8 @@ from tidegate.model.channel_events import UserEvent, WatermarkEvent
 from tidegate.model.checkpoint import ChannelStateHandle, OperatorSnapshot
 from tidegate.model.errors import CorruptData
 from tidegate.model.ids import OperatorId
-from tidegate.taskmanager.exchange.base import InFlightItem
-from tidegate.taskmanager.state.base import SegmentSource, SegmentStore
+from tidegate.taskmanager.exchange.ports import InFlightItem
+from tidegate.taskmanager.state.ports import SegmentSource, SegmentStore
 from tidegate.wire.frames import EncodedBatch
 
 FORMAT_VERSION = 2

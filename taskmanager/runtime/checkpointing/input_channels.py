@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.ids import OperatorId
-from tidegate.taskmanager.exchange.base import InFlightItem
+from tidegate.taskmanager.exchange.ports import InFlightItem
 from tidegate.taskmanager.machines.alignment import AlignmentEvent, BarrierArrived, ChannelDrained, ChannelEnded
 from tidegate.taskmanager.runtime.checkpointing.in_flight import ChannelContent, ChannelDescription, Item
 

@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from tidegate.model.checkpoint import OperatorSnapshot
 from tidegate.taskmanager.runtime.background import BackgroundThread, Done, Work
 from tidegate.taskmanager.runtime.mailbox import Mailbox
-from tidegate.taskmanager.state.base import FrozenState, SegmentStore
+from tidegate.taskmanager.state.ports import FrozenState, SegmentStore
 
 
 class SnapshotThreads:

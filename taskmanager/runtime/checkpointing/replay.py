@@ -23,11 +23,11 @@ from tidegate.model.graph import Partitioner
 from tidegate.model.program import InputSpec, OutputSpec
 from tidegate.records.batch import ArrowBatch, from_wire
 from tidegate.taskmanager.exchange.partitioners import Dealer, make_dealer
-from tidegate.taskmanager.operators.base import OperatorContext
+from tidegate.taskmanager.operators.operator import OperatorContext
 from tidegate.taskmanager.operators.rows.selectors import KeyFunction
 from tidegate.taskmanager.runtime.checkpointing.in_flight import ChannelDescription, StoredBatch, read_channel
 from tidegate.taskmanager.runtime.conversion import BothShapes
-from tidegate.taskmanager.state.base import SegmentSource
+from tidegate.taskmanager.state.ports import SegmentSource
 
 Filter = Callable[[ArrowBatch], ArrowBatch]
 

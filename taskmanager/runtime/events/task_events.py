@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from tidegate.model.channel_events import UserEvent
 from tidegate.model.errors import CorruptFrame, InternalError
 from tidegate.model.program import VertexProgram
-from tidegate.taskmanager.operators.base import Operator
+from tidegate.taskmanager.operators.operator import Operator
 from tidegate.wire.channel_messages import decode_event
 
 HEAD = 0

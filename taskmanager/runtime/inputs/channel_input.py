@@ -28,7 +28,7 @@ from tidegate.model.channel_events import (
 )
 from tidegate.model.errors import CorruptFrame, InternalError
 from tidegate.records.batch import ArrowBatch, to_wire
-from tidegate.taskmanager.exchange.base import InputGate, RecordingEnded
+from tidegate.taskmanager.exchange.ports import InputGate, RecordingEnded
 from tidegate.taskmanager.machines import alignment as a
 from tidegate.taskmanager.machines import watermarks as w
 from tidegate.taskmanager.machines.snapshot import AlignmentAborted

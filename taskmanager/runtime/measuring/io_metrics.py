@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tidegate.model.stats_summary import percentile
-from tidegate.taskmanager.exchange.base import InputGate, ResultPartition
-from tidegate.taskmanager.operators.base import Metrics
+from tidegate.taskmanager.exchange.ports import InputGate, ResultPartition
+from tidegate.taskmanager.operators.operator import Metrics
 from tidegate.taskmanager.runtime.mailbox import Mailbox
 from tidegate.taskmanager.runtime.measuring.subtask_metrics import TaskCounters
 from tidegate.wire.task_metrics import BUSY_TIME, INPUT, MAIL_LATENCY, OUTPUT, QUANTILES

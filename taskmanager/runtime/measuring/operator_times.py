@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tidegate.taskmanager.operators.base import ProcessingTimers
+from tidegate.taskmanager.operators.operator import ProcessingTimers
 
 OUTSIDE = -1
 """The position that stands for time outside all operators: mails, channels, the loop itself."""

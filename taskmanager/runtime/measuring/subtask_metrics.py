@@ -101,7 +101,7 @@ def _read(functions: Mapping[str, Callable[[], float]]) -> dict[str, float]:
 
 
 class OperatorMetrics:
-    """Implements ``tidegate.taskmanager.operators.base.Metrics`` for one operator."""
+    """Implements ``tidegate.taskmanager.operators.operator.Metrics`` for one operator."""
 
     def __init__(self, counters: TaskCounters, operator_name: str) -> None:
         self._counters = counters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidegate.model.checkpoint import StateHandle
-from tidegate.taskmanager.state.base import PartialSource, SegmentSource
+from tidegate.taskmanager.state.ports import PartialSource, SegmentSource
 
 
 class InParts:

@@ -29,7 +29,7 @@ from tidegate.model.errors import CorruptData
 from tidegate.model.ids import AllocationId, AttemptId
 from tidegate.store.files import LocalFiles
 from tidegate.store.verified_file import PartialFile, VerifiedFile
-from tidegate.taskmanager.state.base import PartialSource, SegmentSource, SegmentStore
+from tidegate.taskmanager.state.ports import PartialSource, SegmentSource, SegmentStore
 
 _log = logging.getLogger("tidegate.taskmanager.state")
 _CHECKPOINT = re.compile(r"chk_(\d+)")

@@ -23,8 +23,8 @@ import pyarrow as pa
 from tidegate.model.checkpoint import SegmentHandle
 from tidegate.model.errors import ON_DAMAGE, CorruptData
 from tidegate.store.verified_file import PartialFile, VerifiedContent
-from tidegate.taskmanager.state.base import PartialSource
 from tidegate.taskmanager.state.files.segments import KEY_GROUP, StateDescription, metadata_of
+from tidegate.taskmanager.state.ports import PartialSource
 
 BATCH_ROWS = "batch_rows"
 ORDERED = "ordered"

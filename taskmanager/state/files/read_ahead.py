@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from types import TracebackType
 
 from tidegate.model.checkpoint import SegmentHandle, StateHandle
-from tidegate.taskmanager.state.base import SegmentSource
 from tidegate.taskmanager.state.files.ahead import Ahead
+from tidegate.taskmanager.state.ports import SegmentSource
 
 AHEAD = 2
 """Most files that wait, read or being read, besides the one in use."""

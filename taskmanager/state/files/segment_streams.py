@@ -18,10 +18,10 @@ from tidegate.model.checkpoint import SegmentHandle
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.store.files import Part
 from tidegate.taskmanager.machines.incremental_snapshot import restricted
-from tidegate.taskmanager.state.base import SegmentStore
 from tidegate.taskmanager.state.files.ipc_parts import IpcParts
 from tidegate.taskmanager.state.files.partial_segment import even
 from tidegate.taskmanager.state.files.segments import KEY_GROUP, Groups, StateDescription, write_options
+from tidegate.taskmanager.state.ports import SegmentStore
 
 FILE_BYTES = 64 << 20
 """Bytes from which a file ends, with the key group that makes it so large. Small enough that a restore does not wait long for its first file (it holds some

@@ -29,8 +29,8 @@ from tidegate.model.checkpoint import OperatorStateHandle, SegmentHandle, StateH
 from tidegate.model.errors import CorruptData, InternalError
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.model.values import JsonObject
-from tidegate.taskmanager.state.base import SegmentSource, SegmentStore
 from tidegate.taskmanager.state.files.ipc_parts import ipc_file
+from tidegate.taskmanager.state.ports import SegmentSource, SegmentStore
 
 FORMAT_VERSION = 1
 """The version of state files (docs/state-format.md). A reader refuses a newer one."""

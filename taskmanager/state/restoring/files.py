@@ -14,9 +14,9 @@ import pyarrow as pa
 from tidegate.model.checkpoint import SegmentHandle
 from tidegate.model.errors import ON_DAMAGE, CorruptData
 from tidegate.model.keygroups import KeyGroupRange
-from tidegate.taskmanager.state.base import PartialSource, SegmentSource
 from tidegate.taskmanager.state.files.partial_segment import PartialSegment, most_open_files, opened_parts
 from tidegate.taskmanager.state.files.segments import KEY_GROUP
+from tidegate.taskmanager.state.ports import PartialSource, SegmentSource
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,8 @@ from tidegate.columnar.panes.merging import merge
 from tidegate.columnar.panes.results import WINDOW_START, last_ended, with_windows
 from tidegate.model.channel_events import END_OF_TIME
 from tidegate.records.batch import ArrowBatch, Batch
-from tidegate.taskmanager.operators.base import Operator
 from tidegate.taskmanager.operators.columns.emission import emit_rows
+from tidegate.taskmanager.operators.operator import Operator
 from tidegate.taskmanager.windows.columns.event_times import timestamps_of
 from tidegate.taskmanager.windows.columns.strategies import (
     MAX_WINDOWS_OF_BATCH,

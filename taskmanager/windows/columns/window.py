@@ -35,9 +35,9 @@ from tidegate.columnar.panes.results import WINDOW_END, WINDOW_START, finish, la
 from tidegate.model.channel_events import END_OF_TIME, NO_WATERMARK
 from tidegate.model.keygroups import range_of
 from tidegate.records.batch import ArrowBatch, Batch
-from tidegate.taskmanager.operators.base import Operator, OperatorContext
 from tidegate.taskmanager.operators.columns.emission import emit_rows
-from tidegate.taskmanager.state.base import FrozenState
+from tidegate.taskmanager.operators.operator import Operator, OperatorContext
+from tidegate.taskmanager.state.ports import FrozenState
 from tidegate.taskmanager.windows.columns.event_times import timestamps_of
 from tidegate.taskmanager.windows.state.files import WindowFormat, WindowTimes
 from tidegate.taskmanager.windows.state.windows import ColumnarWindowState, WindowMemory

@@ -12,7 +12,7 @@ from tidegate.model.values import AssignedWindow
 from tidegate.taskmanager.keyed_state.backend import KeyedBackend
 from tidegate.taskmanager.keyed_state.entry import Namespace
 from tidegate.taskmanager.keyed_state.handles import StateStore
-from tidegate.taskmanager.operators.base import Clock
+from tidegate.taskmanager.operators.operator import Clock
 from tidegate.taskmanager.operators.rows.timer_service import KeyedTimers
 from tidegate.taskmanager.operators.user_code.boundary import FunctionContext
 

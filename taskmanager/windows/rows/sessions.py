@@ -17,7 +17,7 @@ from tidegate.model.channel_events import END_OF_TIME
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import AssignedWindow, Record
 from tidegate.taskmanager.keyed_state.entry import Entry
-from tidegate.taskmanager.operators.base import OperatorContext
+from tidegate.taskmanager.operators.operator import OperatorContext
 from tidegate.taskmanager.windows.rows.merging_windows import MergingWindows
 from tidegate.taskmanager.windows.rows.window import WindowOperator
 

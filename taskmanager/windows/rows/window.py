@@ -39,7 +39,7 @@ from tidegate.records.record_copy import record_copy
 from tidegate.taskmanager.keyed_state.entry import Entry
 from tidegate.taskmanager.keyed_state.handles import StateStore
 from tidegate.taskmanager.keyed_state.timers import Timer
-from tidegate.taskmanager.operators.base import OperatorContext
+from tidegate.taskmanager.operators.operator import OperatorContext
 from tidegate.taskmanager.operators.rows.keyed import KeyedOperator
 from tidegate.taskmanager.operators.user_code.boundary import (
     FunctionContext,

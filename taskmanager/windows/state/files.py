@@ -27,7 +27,6 @@ from tidegate.model.checkpoint import OperatorSnapshot, SegmentHandle, StateHand
 from tidegate.model.errors import CorruptData, InternalError, SchemaMismatch
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.taskmanager.machines.incremental_snapshot import Increments, SegmentChain, decide_appended
-from tidegate.taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
 from tidegate.taskmanager.state.files.earlier_columns import KEY_PREFIX, VALUE_PREFIX, are_keys, as_written_now
 from tidegate.taskmanager.state.files.read_ahead import ReadAhead, in_reading_order
 from tidegate.taskmanager.state.files.segment_streams import Rows, write_segments
@@ -39,6 +38,7 @@ from tidegate.taskmanager.state.files.segments import (
     read_keyed_batches,
     write_keyed,
 )
+from tidegate.taskmanager.state.ports import FrozenState, SegmentSource, SegmentStore
 from tidegate.taskmanager.windows.state.buckets import FrozenBuckets
 
 STATE_NAME = "windows"

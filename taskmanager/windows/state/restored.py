@@ -29,7 +29,7 @@ from tidegate.columnar.runs.memory import PendingRuns, SpilledRun, UnreadRuns, g
 from tidegate.model.checkpoint import SegmentHandle
 from tidegate.model.errors import StorageError
 from tidegate.model.keygroups import KeyGroupRange
-from tidegate.taskmanager.state.base import SegmentSource
+from tidegate.taskmanager.state.ports import SegmentSource
 from tidegate.taskmanager.state.restoring.port import RestoredPart
 from tidegate.taskmanager.windows.state.files import LAST_MS, LevelRows, WindowFormat, read_levels
 from tidegate.taskmanager.windows.state.stored import (

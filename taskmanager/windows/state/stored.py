@@ -20,10 +20,10 @@ from tidegate.columnar.runs.memory import gathered
 from tidegate.model.checkpoint import SegmentHandle
 from tidegate.model.errors import ON_DAMAGE, CorruptData
 from tidegate.model.keygroups import KeyGroupRange
-from tidegate.taskmanager.state.base import PartialSource
 from tidegate.taskmanager.state.files.partial_segment import PartialSegment, opened_parts
 from tidegate.taskmanager.state.files.read_ahead import in_reading_order
 from tidegate.taskmanager.state.files.segments import KEY_GROUP, Groups
+from tidegate.taskmanager.state.ports import PartialSource
 from tidegate.taskmanager.windows.state.files import LAST_MS, WindowFormat, note_fired
 
 FEWEST_ROWS = 64

@@ -27,9 +27,9 @@ from tidegate.model.keygroups import KeyGroupRange
 from tidegate.taskmanager.machines.incremental_snapshot import Increments, restored_chain
 from tidegate.taskmanager.machines.state.restoring import EAGER_BYTES, decide_restored_parts
 from tidegate.taskmanager.machines.state.spilling import decide_limits
-from tidegate.taskmanager.state.base import FrozenState, SegmentSource
 from tidegate.taskmanager.state.files.in_parts import InParts
 from tidegate.taskmanager.state.files.segments import Groups
+from tidegate.taskmanager.state.ports import FrozenState, SegmentSource
 from tidegate.taskmanager.state.restoring.files import can_be_opened
 from tidegate.taskmanager.windows.state.appended import Appended
 from tidegate.taskmanager.windows.state.buckets import INBOX_ROWS, Spilling, WindowBuckets

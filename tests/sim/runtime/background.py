@@ -9,7 +9,7 @@ from tidegate.model.checkpoint import OperatorSnapshot
 from tidegate.taskmanager.runtime.background import Done, Work
 from tidegate.taskmanager.runtime.mailbox import Mailbox
 from tidegate.taskmanager.runtime.ports import CallMail
-from tidegate.taskmanager.state.base import FrozenState, SegmentStore
+from tidegate.taskmanager.state.ports import FrozenState, SegmentStore
 
 
 class SteppedBackground:

@@ -38,7 +38,7 @@ from tidegate.taskmanager.runtime.checkpointing.in_flight import read_channel
 from tidegate.taskmanager.runtime.events.task_events import TaskEventDispatcher
 from tidegate.taskmanager.runtime.mailbox import Mailbox
 from tidegate.taskmanager.runtime.ports import Mail
-from tidegate.taskmanager.state.base import SegmentSource
+from tidegate.taskmanager.state.ports import SegmentSource
 from tidegate.wire.frames import FrameType, OutgoingFrame
 from tidegate.wire.user_events import user_event
 

@@ -12,7 +12,7 @@ from tidegate.model.errors import CorruptData
 from tidegate.model.ids import AttemptId
 from tidegate.store.files import MemoryFiles, Part
 from tidegate.store.segments import FileSegmentStore, SegmentForm
-from tidegate.taskmanager.state.base import SegmentStore
+from tidegate.taskmanager.state.ports import SegmentStore
 
 CHECKPOINTS = "/sim"
 SHARED = f"{CHECKPOINTS}/shared"

@@ -21,10 +21,10 @@ import pyarrow as pa
 from tidegate.columnar.keys.hashing import key_groups
 from tidegate.model.checkpoint import SegmentHandle
 from tidegate.model.keygroups import KeyGroupRange
-from tidegate.taskmanager.state.base import SegmentSource, SegmentStore
 from tidegate.taskmanager.state.files.read_ahead import ReadAhead, in_reading_order
 from tidegate.taskmanager.state.files.segment_streams import write_segments
 from tidegate.taskmanager.state.files.segments import DELETED, Groups, by_key_group, read_keyed_batches
+from tidegate.taskmanager.state.ports import SegmentSource, SegmentStore
 from tidegate.taskmanager.windows.state.buckets import FrozenBuckets
 from tidegate.taskmanager.windows.state.files import FrozenWindows
 from tidegate.taskmanager.windows.state.sessions.rows import END, START, HashFilter, SessionFormat, hashes_of

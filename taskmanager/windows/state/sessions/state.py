@@ -15,7 +15,7 @@ from tidegate.model.checkpoint import CheckpointOptions, RestoredOperator, Segme
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.taskmanager.machines.incremental_snapshot import restored_chain
 from tidegate.taskmanager.machines.state.spilling import decide_limits
-from tidegate.taskmanager.state.base import FrozenState, SegmentSource
+from tidegate.taskmanager.state.ports import FrozenState, SegmentSource
 from tidegate.taskmanager.windows.state.files import STATE_NAME, Since
 from tidegate.taskmanager.windows.state.sessions.changes import SessionChanges
 from tidegate.taskmanager.windows.state.sessions.files import FrozenSessions, read_sessions

@@ -80,7 +80,7 @@ async def test_a_taskmanager_is_named_or_found_by_a_subtask_or_the_only_one(
 
 
 @pytest.mark.parametrize(
-    ("asked_for", "error", "words"),
+    ("request", "error", "words"),
     [
         (FaultRequest(FaultKind.KILL_SUBTASK, JobId("f" * 32), "sink"), UnknownJob, "is not known"),
         (FaultRequest(FaultKind.KILL_SUBTASK, JOB, "nowhere"), Misuse, "no vertex of the job: source; sink"),

@@ -15,12 +15,12 @@ from tidegate.model.graph import Partitioner
 from tidegate.model.ids import AttemptId, JobId, VertexId
 from tidegate.model.program import KeySpec, OutputSpec
 from tidegate.records.batch import ArrowBatch
-from tidegate.taskmanager.exchange.base import RecordingEnded
 from tidegate.taskmanager.exchange.data_server import OnTaskEvent, nobody_listens
 from tidegate.taskmanager.exchange.endpoint import DataEndpoint
 from tidegate.taskmanager.exchange.exchange_settings import ExchangeSettings
 from tidegate.taskmanager.exchange.input_gate import ChannelInputGate
 from tidegate.taskmanager.exchange.io_loop import IoLoop, OpenLoop
+from tidegate.taskmanager.exchange.ports import RecordingEnded
 from tidegate.taskmanager.exchange.result_partition import PipelinedResultPartition
 
 JOB = JobId("0" * 31 + "1")

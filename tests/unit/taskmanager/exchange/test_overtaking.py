@@ -18,9 +18,9 @@ from tidegate.model.channel_events import (
 )
 from tidegate.model.checkpoint import Alignment, CheckpointOptions
 from tidegate.records.batch import ArrowBatch
-from tidegate.taskmanager.exchange.base import InFlightItem, Overtaken, RecordingEnded
 from tidegate.taskmanager.exchange.exchange_settings import ExchangeSettings
 from tidegate.taskmanager.exchange.input_gate import ChannelInputGate
+from tidegate.taskmanager.exchange.ports import InFlightItem, Overtaken, RecordingEnded
 from tidegate.taskmanager.exchange.result_partition import PipelinedResultPartition
 from tidegate.taskmanager.machines.credit import WindowBounds
 from tidegate.wire.channel_messages import decode_event

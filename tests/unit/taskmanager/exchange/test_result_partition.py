@@ -9,9 +9,9 @@ from tests.unit.taskmanager.exchange.harness import Net, output_of, producer_id,
 from tidegate.model.channel_events import EndOfPartition, WatermarkEvent
 from tidegate.model.graph import Partitioner
 from tidegate.records.batch import ArrowBatch
-from tidegate.taskmanager.exchange.base import InputGate, ResultPartition
 from tidegate.taskmanager.exchange.endpoint import DataEndpoint
 from tidegate.taskmanager.exchange.exchange_settings import ExchangeSettings
+from tidegate.taskmanager.exchange.ports import InputGate, ResultPartition
 from tidegate.taskmanager.exchange.result_partition import PipelinedResultPartition
 from tidegate.taskmanager.exchange.subpartition import Subpartition
 from tidegate.taskmanager.machines.credit import WindowBounds

@@ -19,9 +19,9 @@ from tidegate.operator_options import make_options
 from tidegate.records.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.taskmanager.harness import environment
 from tidegate.taskmanager.harness.environment import HandClock, HandTimers
-from tidegate.taskmanager.operators.base import BackgroundCalls, Coordination, Operator, OperatorContext, Resources
+from tidegate.taskmanager.operators.operator import BackgroundCalls, Coordination, Operator, OperatorContext, Resources
 from tidegate.taskmanager.runtime.operator_factory import make_operator
-from tidegate.taskmanager.state.base import OperatorRestore
+from tidegate.taskmanager.state.ports import OperatorRestore
 
 CONFIGURATION: dict[str, str] = {}
 """Of operators that are started without one; see ``keyed_kit.backends``."""

@@ -13,13 +13,13 @@ from tidegate.model.errors import ErrorInfo
 from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
 from tidegate.model.states import ExecutionState
 from tidegate.records.batch import ArrowBatch, Batch, RecordsBatch
-from tidegate.taskmanager.exchange.base import InFlightItem, Overtaken, RecordingEnded
 from tidegate.taskmanager.exchange.counts import ReceivedFrames
-from tidegate.taskmanager.operators.base import Ending, Operator, OperatorContext, Output
+from tidegate.taskmanager.exchange.ports import InFlightItem, Overtaken, RecordingEnded
+from tidegate.taskmanager.operators.operator import Ending, Operator, OperatorContext, Output
 from tidegate.taskmanager.runtime.measuring.subtask_metrics import OperatorMetrics, TaskCounters
 from tidegate.taskmanager.runtime.ports import TaskMetrics
 from tidegate.taskmanager.runtime.timers import TimerQueue
-from tidegate.taskmanager.state.base import FrozenState, SegmentStore
+from tidegate.taskmanager.state.ports import FrozenState, SegmentStore
 
 ATTEMPT = AttemptId(JobId("a" * 32), VertexId("b" * 32), 0, 0)
 

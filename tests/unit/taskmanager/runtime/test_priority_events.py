@@ -15,7 +15,7 @@ from tidegate.model.channel_events import (
 )
 from tidegate.model.checkpoint import Alignment
 from tidegate.model.errors import CorruptFrame
-from tidegate.taskmanager.exchange.base import RecordingEnded
+from tidegate.taskmanager.exchange.ports import RecordingEnded
 from tidegate.taskmanager.machines.barrier_handler import ExactlyOnceBarrierHandler
 
 

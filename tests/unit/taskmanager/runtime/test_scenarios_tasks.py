@@ -13,7 +13,7 @@ from tidegate.model.channel_events import Barrier, CancelBarrier, EndOfData, End
 from tidegate.model.checkpoint import CheckpointOptions, DeclineReason, OperatorSnapshot, SnapshotType
 from tidegate.taskmanager.machines import subtask as lifecycle
 from tidegate.taskmanager.runtime.ports import AbortCheckpoint, ConfirmCheckpoint
-from tidegate.taskmanager.state.base import SegmentStore
+from tidegate.taskmanager.state.ports import SegmentStore
 
 SUBSUMED, CANCELED = DeclineReason.SUBSUMED, DeclineReason.ON_CANCELLATION_BARRIER
 

@@ -14,7 +14,7 @@ from tidegate.pb.common_pb2 import SubtaskFault
 from tidegate.store.segments import open_segment_store
 from tidegate.taskmanager.runtime.subtask_faults import SubtaskFaults
 from tidegate.taskmanager.spark.process import parent_of
-from tidegate.taskmanager.state.base import SegmentStore
+from tidegate.taskmanager.state.ports import SegmentStore
 
 ATTEMPT = AttemptId(JobId("a" * 32), VertexId("1" * 32), 0, 0)
 LARGE, SMALL = b"x" * 100, b"x"

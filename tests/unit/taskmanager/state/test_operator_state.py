@@ -8,8 +8,8 @@ import pytest
 
 from tidegate.model.checkpoint import RestoredOperator
 from tidegate.store.segments import open_segment_source, open_segment_store
-from tidegate.taskmanager.state.base import OperatorRestore
 from tidegate.taskmanager.state.operator_state import freeze_elements, restore_elements
+from tidegate.taskmanager.state.ports import OperatorRestore
 
 LARGE = b"x" * (1 << 20)
 

@@ -18,7 +18,7 @@ from tidegate.datastream import RuntimeContext, StreamExecutionEnvironment, TwoP
 from tidegate.model.checkpoint import OperatorSnapshot
 from tidegate.model.errors import InvalidJob, NotSerializable, UserFunctionError
 from tidegate.taskmanager.machines.subtask import EOI_CHECKPOINT_ID
-from tidegate.taskmanager.operators.base import Ending
+from tidegate.taskmanager.operators.operator import Ending
 
 
 @dataclass(frozen=True, order=True)

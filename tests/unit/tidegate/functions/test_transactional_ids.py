@@ -13,7 +13,7 @@ from tidegate.functions.transactional_ids import (
     TransactionalIdsSinkFunction,
 )
 from tidegate.model.errors import UserFunctionError
-from tidegate.taskmanager.operators.base import Ending
+from tidegate.taskmanager.operators.operator import Ending
 
 
 def ids(subtask: int, parallelism: int, first: int = 0) -> list[str]:

@@ -33,8 +33,8 @@ from tidegate.taskmanager.keyed_state.rocksdb import restored_rows, unloaded
 from tidegate.taskmanager.keyed_state.rocksdb.backend import RocksKeyedBackend
 from tidegate.taskmanager.keyed_state.rocksdb.keys import place
 from tidegate.taskmanager.keyed_state.ttl import Ttl
-from tidegate.taskmanager.state.base import SegmentSource
 from tidegate.taskmanager.state.files import segment_streams
+from tidegate.taskmanager.state.ports import SegmentSource
 
 ALL = KeyGroupRange(2, 9)
 HALVES = (KeyGroupRange(2, 5), KeyGroupRange(6, 9))

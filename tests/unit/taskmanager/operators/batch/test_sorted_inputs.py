@@ -33,8 +33,8 @@ from tidegate.model.errors import InvalidJob
 from tidegate.model.program import KeySpec
 from tidegate.records.batch import MIN_TIMESTAMP, ArrowBatch
 from tidegate.records.record_codec import decode, encode
-from tidegate.taskmanager.operators.base import Ending
 from tidegate.taskmanager.operators.batch.sorting import ExternalSorter
+from tidegate.taskmanager.operators.operator import Ending
 
 KEY = KeySpec(selector=first)
 Pair = tuple[str, int]

@@ -22,8 +22,8 @@ from tidegate.model.program import OperatorSpec
 from tidegate.operator_options import AggregateOptions
 from tidegate.records.batch import ArrowBatch
 from tidegate.taskmanager.compatibility.states import StateOutcome, StoredState, examine_states
-from tidegate.taskmanager.operators.base import Ending
 from tidegate.taskmanager.operators.columns import aggregate as columnar_aggregate
+from tidegate.taskmanager.operators.operator import Ending
 from tidegate.taskmanager.runtime.operator_factory import options_of
 
 Totals = dict[tuple[Any, ...], dict[str, Any]]

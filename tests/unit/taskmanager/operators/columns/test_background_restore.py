@@ -20,9 +20,9 @@ from tidegate.model.errors import CorruptData
 from tidegate.records.batch import ArrowBatch
 from tidegate.store.segments import open_segment_source, open_segment_store
 from tidegate.taskmanager.keyed_state.columns.state import ColumnarKeyedState
-from tidegate.taskmanager.operators.base import Ending
 from tidegate.taskmanager.operators.columns import aggregate as columnar_aggregate
 from tidegate.taskmanager.operators.columns.aggregate import ColumnarAggregate
+from tidegate.taskmanager.operators.operator import Ending
 
 KEYS = 2000
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64())])

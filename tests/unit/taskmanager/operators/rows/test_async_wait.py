@@ -16,7 +16,7 @@ from tidegate.functions.interfaces import AsyncFunction
 from tidegate.model.checkpoint import RestoredOperator, StateRedistribution
 from tidegate.model.errors import UserFunctionError
 from tidegate.model.program import OperatorSpec
-from tidegate.taskmanager.operators.base import Ending
+from tidegate.taskmanager.operators.operator import Ending
 
 
 class Twice(AsyncFunction[Any, Any]):

@@ -16,7 +16,7 @@ from tidegate.model.errors import NotSerializable, StorageError, UserFunctionErr
 from tidegate.records.arrow_type import ArrowTypeInfo
 from tidegate.records.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.taskmanager.machines.subtask import EOI_CHECKPOINT_ID
-from tidegate.taskmanager.operators.base import Ending
+from tidegate.taskmanager.operators.operator import Ending
 
 
 class World:

@@ -10,7 +10,7 @@ import pytest
 from tidegate.model.checkpoint import OperatorSnapshot
 from tidegate.store.segments import InlineSegmentStore
 from tidegate.taskmanager.runtime.checkpointing.parallel_writes import ParallelWriter
-from tidegate.taskmanager.state.base import FrozenState, SegmentStore
+from tidegate.taskmanager.state.ports import FrozenState, SegmentStore
 
 TIMEOUT_S = 30
 

@@ -26,8 +26,8 @@ from tidegate.model.errors import CorruptData, SchemaMismatch, StorageError
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.store.segments import FileSegmentSource, open_segment_store
 from tidegate.store.verified_file import BLOCK_BYTES
-from tidegate.taskmanager.state.base import SegmentStore
 from tidegate.taskmanager.state.files.segments import StateDescription, write_keyed
+from tidegate.taskmanager.state.ports import SegmentStore
 from tidegate.taskmanager.windows.state import restored as restored_windows
 from tidegate.taskmanager.windows.state.files import WindowFormat, WindowTimes
 from tidegate.taskmanager.windows.state.windows import ColumnarWindowState, WindowMemory

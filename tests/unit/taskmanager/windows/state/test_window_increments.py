@@ -23,8 +23,8 @@ from tidegate.model.errors import CorruptData
 from tidegate.model.ids import OperatorId
 from tidegate.model.keygroups import range_of, subtask_of
 from tidegate.taskmanager.machines.state.restoring import EAGER_BYTES
-from tidegate.taskmanager.state.base import SegmentStore
 from tidegate.taskmanager.state.files import segment_streams
+from tidegate.taskmanager.state.ports import SegmentStore
 from tidegate.taskmanager.windows.state import buckets, stored, windows
 from tidegate.taskmanager.windows.state import restored as restored_windows
 from tidegate.taskmanager.windows.state.appended import Appended

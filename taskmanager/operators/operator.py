@@ -30,7 +30,7 @@ from tidegate.model.values import Record
 from tidegate.records.batch import Batch
 from tidegate.records.record_copy import RecordCopy, record_copy, reuses_objects
 from tidegate.taskmanager.keyed_state.queryable import PublishState
-from tidegate.taskmanager.state.base import FrozenState, OperatorRestore
+from tidegate.taskmanager.state.ports import FrozenState, OperatorRestore
 
 
 class Output(Protocol):
