@@ -15,7 +15,7 @@ from rich.table import Table
 
 from tests.servers.postgres_server import PostgresServer
 from tidegate.connectors.postgres import sink
-from tidegate.connectors.postgres.session import connect
+from tidegate.connectors.postgres.connections import connect
 from tidegate.connectors.postgres.transactions import ensure_commits_table
 from tidegate.records.arrow_type import ArrowTypeInfo
 from tidegate.records.batch import ArrowBatch

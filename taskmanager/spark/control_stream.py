@@ -45,8 +45,8 @@ from tidegate.taskmanager.runtime.ports import (
     QueryState,
     TaskMetrics,
 )
+from tidegate.taskmanager.spark.control_outbox import ControlOutbox
 from tidegate.taskmanager.spark.entry import SubtaskEntry
-from tidegate.taskmanager.spark.outbox import ControlOutbox
 from tidegate.taskmanager.spark.process import end_process_after
 from tidegate.wire import control_frames as frames
 from tidegate.wire.convert import (

@@ -16,7 +16,7 @@ from tests.conformance.snapshots import as_checkpoint, share
 from tests.conformance.test_postgres_values import context, write
 from tests.servers.postgres_server import PostgresServer
 from tests.unit.taskmanager.operators.harness import Running, spec, start
-from tidegate.connectors.postgres import session
+from tidegate.connectors.postgres import connections
 from tidegate.connectors.postgres.open_transactions import PostgresTransactions
 from tidegate.connectors.postgres.sink import PostgresSink
 from tidegate.connectors.postgres.table import quoted_table
@@ -262,7 +262,7 @@ def test_a_commit_that_the_table_refuses_fails_for_good_with_the_row_and_the_com
     assert "row 3 of 4 (id = 3)" in message
     assert "t_v_key" in message
     assert f"--only {name}`" in message
-    assert f"tidegate txn abort --postgres '{session.without_secrets(server.conninfo)}'" in message
+    assert f"tidegate txn abort --postgres '{connections.without_secrets(server.conninfo)}'" in message
     with pytest.raises(UserError, match="row 3 of 4"):
         begun(server, snapshot)
     log = PostgresTransactions(server.conninfo)
@@ -349,7 +349,7 @@ def test_an_epoch_of_an_earlier_version_is_committed_once_or_refused_with_its_ro
 def test_a_locked_table_is_an_error_after_a_while_and_the_epoch_is_committed_later(
     server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(session.SETTINGS, "lock_timeout", "200ms")
+    monkeypatch.setitem(connections.SETTINGS, "lock_timeout", "200ms")
     made(server, "id bigint PRIMARY KEY, v text")
     one = begun(server)
     fed(one, {1: "a"})

@@ -15,8 +15,8 @@ import pytest
 
 from tests.conformance.postgres_types import COLUMNS, LITERALS, MADE, WRITTEN, Written
 from tests.servers.postgres_server import PostgresServer
+from tidegate.connectors.postgres.connections import connect
 from tidegate.connectors.postgres.rows import RowFormat
-from tidegate.connectors.postgres.session import connect
 from tidegate.connectors.postgres.sink import PostgresSink
 from tidegate.connectors.postgres.table import PostgresTable
 from tidegate.connectors.postgres.values import TAKEN, family_of

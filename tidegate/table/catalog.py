@@ -16,7 +16,7 @@ from tidegate.table.descriptors import Schema
 from tidegate.table.table_schema import TableSchema, data_type_of
 
 if TYPE_CHECKING:
-    from tidegate.table._planner.session import Planner
+    from tidegate.table._planner.planner import Planner
 
 _NAMES = """
 CatalogColumnStatistics CatalogFunction CatalogModel CatalogPartition CatalogPartitionSpec CatalogTableStatistics ComputedColumn Constraint

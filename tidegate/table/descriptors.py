@@ -18,7 +18,7 @@ from tidegate.records.data_types import DataType, RowType
 from tidegate.table.expression import Expression, java_type
 
 if TYPE_CHECKING:
-    from tidegate.table._planner.session import Planner
+    from tidegate.table._planner.planner import Planner
 
 _NAMES = "Descriptor Rowtime"
 

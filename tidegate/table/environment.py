@@ -76,7 +76,7 @@ from tidegate.table.table_result import TableResult, done
 from tidegate.table.udf import UNNAMED, KnownFunctions, function_named, wrapped
 
 if TYPE_CHECKING:
-    from tidegate.table._planner.session import Planner
+    from tidegate.table._planner.planner import Planner
 
 __all__ = ["CompiledPlan", "StatementSet", "StreamTableEnvironment", "TableConfig", "TableEnvironment"]
 
@@ -237,7 +237,7 @@ class TableEnvironment:
     @property
     def planner(self) -> Planner:
         """Returns Flink's planner; the first use starts it. Raises ``PlannerUnavailable``."""
-        from tidegate.table._planner.session import running_planner
+        from tidegate.table._planner.planner import running_planner
 
         return running_planner()
 

@@ -16,7 +16,7 @@ from tidegate.records.data_types import DataType
 from tidegate.records.data_types import DataTypes as DataTypes
 
 if TYPE_CHECKING:
-    from tidegate.table._planner.session import Planner
+    from tidegate.table._planner.planner import Planner
 
 __all__ = [
     "Expression",
@@ -99,7 +99,7 @@ class Expression:
         self._make = make
 
     def __str__(self) -> str:
-        from tidegate.table._planner.session import running_planner
+        from tidegate.table._planner.planner import running_planner
 
         return str(self._make(running_planner()).asSummaryString())
 

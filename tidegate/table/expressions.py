@@ -9,7 +9,7 @@ from tidegate.records.data_types import DataType
 from tidegate.table.expression import Expression, JsonOnNull, TimePointUnit, literal, static_call, static_field, to_java
 
 if TYPE_CHECKING:
-    from tidegate.table._planner.session import Planner
+    from tidegate.table._planner.planner import Planner
 
 __all__ = [
     "CURRENT_RANGE", "CURRENT_ROW", "UNBOUNDED_RANGE", "UNBOUNDED_ROW", "and_", "array", "atan2", "call", "call_sql", "coalesce", "col",

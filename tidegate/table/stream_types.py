@@ -26,7 +26,7 @@ from tidegate.table._execution.elements import sql_type
 from tidegate.table.expression import java_type
 
 if TYPE_CHECKING:
-    from tidegate.table._planner.session import Planner
+    from tidegate.table._planner.planner import Planner
 
 _LONGEST_TUPLE = 25
 """The length of Flink's longest tuple; the planner sees longer ones as rows."""

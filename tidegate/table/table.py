@@ -22,7 +22,7 @@ from tidegate.table.window import GroupWindow, OverWindow
 
 if TYPE_CHECKING:
     from tidegate.connectors.tabular import PandasFrame
-    from tidegate.table._planner.session import Planner
+    from tidegate.table._planner.planner import Planner
 
 __all__ = [
     "AggregatedTable",

@@ -41,7 +41,7 @@ from tidegate.table._execution.user_functions import (
 from tidegate.table.expression import Expression, java_type, static_call
 
 if TYPE_CHECKING:
-    from tidegate.table._planner.session import Planner
+    from tidegate.table._planner.planner import Planner
 
 __all__ = [
     "AggregateFunction",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate.table.expression import Expression, to_java
 
 if TYPE_CHECKING:
-    from tidegate.table._planner.session import Planner
+    from tidegate.table._planner.planner import Planner
 
 __all__ = ["GroupWindow", "Over", "OverWindow", "Session", "Slide", "Tumble"]
 

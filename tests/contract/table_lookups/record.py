@@ -25,7 +25,7 @@ from tests.contract.table_lookups.statements import (
 )
 from tidegate.table import EnvironmentSettings, TableEnvironment
 from tidegate.table._planner import tables
-from tidegate.table._planner.session import Planner, running_planner
+from tidegate.table._planner.planner import Planner, running_planner
 from tidegate.table._planner.tables import NoFunctions
 
 RECORDING = Path(__file__).parent / "lookups.json"

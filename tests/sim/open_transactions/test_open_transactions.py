@@ -10,9 +10,9 @@ from tests.sim.open_transactions.world import EXACT, NOTHING_OPEN, TOLD, World
 from tests.sim.plant import Plant, patched
 from tests.sim.seeds import BASE_SEED
 from tests.sim.watch import LawBroken
-from tidegate.connectors.kafka.open_transactions import session
+from tidegate.connectors.kafka.open_transactions import subtask_transactions
 from tidegate.connectors.kafka.open_transactions.naming import Numbers, Ownership, TransactionNamingStrategy
-from tidegate.connectors.kafka.open_transactions.session import TransactionSession
+from tidegate.connectors.kafka.open_transactions.subtask_transactions import SubtaskTransactions
 
 pytestmark = pytest.mark.sim
 
@@ -51,21 +51,25 @@ PLANTS = (
         frozenset({EXACT, TOLD}),
         patched(Ownership, "owns", lambda self, subtask: True),
     ),
-    Plant("nobody aborts what is left", frozenset({NOTHING_OPEN}), patched(session, "lingering", lambda *_: [])),
+    Plant(
+        "nobody aborts what is left",
+        frozenset({NOTHING_OPEN}),
+        patched(subtask_transactions, "lingering", lambda *_: []),
+    ),
     Plant(
         "an id is used again and nobody noted its commit",
         frozenset({TOLD}),
-        patched(TransactionSession, "note_commit", lambda self, prepared: None),
+        patched(SubtaskTransactions, "note_commit", lambda self, prepared: None),
     ),
     Plant(
         "attempts have their ids in common",
         frozenset({EXACT, TOLD, NOTHING_OPEN}),
-        patched(session, "branch_of", lambda context: "0" * 16),
+        patched(subtask_transactions, "branch_of", lambda context: "0" * 16),
     ),
     Plant(
         "a refused commit is taken for one that was made",
         frozenset({EXACT}),
-        patched(TransactionSession, "look_up", lambda self, prepared: None),
+        patched(SubtaskTransactions, "look_up", lambda self, prepared: None),
     ),
 )
 

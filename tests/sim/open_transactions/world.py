@@ -23,7 +23,7 @@ from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
 from tidegate.connectors.kafka.open_transactions.committer import TransactionCommitter
 from tidegate.connectors.kafka.open_transactions.naming import Bundle, TransactionNamingStrategy
-from tidegate.connectors.kafka.open_transactions.session import TransactionSession, TransactionSettings
+from tidegate.connectors.kafka.open_transactions.subtask_transactions import SubtaskTransactions, TransactionSettings
 from tidegate.connectors.kafka.open_transactions.writer import OpenTransactionWriter
 from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema
 from tidegate.model.checkpoint import OperatorSnapshot
@@ -45,12 +45,12 @@ class SimulatedSink(Sink):
         self._kafka = kafka
 
     def make_committer(self, context: SinkContext) -> Committer:
-        self._session = TransactionSession(SimulatedBroker(self._kafka), self._settings, context)
-        return TransactionCommitter(self._session)
+        self._transactions = SubtaskTransactions(SimulatedBroker(self._kafka), self._settings, context)
+        return TransactionCommitter(self._transactions)
 
     def make_writer(self, context: SinkContext, state: Sequence[Any], input_type: TypeInformation) -> SinkWriter:
-        self._session.abort_lingering([Bundle.of(element) for element in state])
-        return OpenTransactionWriter(self._session, self._schema, input_type, lambda records, first: None)
+        self._transactions.abort_lingering([Bundle.of(element) for element in state])
+        return OpenTransactionWriter(self._transactions, self._schema, input_type, lambda records, first: None)
 
 
 @dataclass

@@ -32,7 +32,7 @@ from tidegate.connectors.kafka.markers import NOTES_TOPIC, TOPIC, Markers
 from tidegate.connectors.kafka.open_transactions.committer import KafkaCommitter, TransactionCommitter
 from tidegate.connectors.kafka.open_transactions.deadlines import OPEN_TIMEOUT_MS, check_deadline
 from tidegate.connectors.kafka.open_transactions.naming import Bundle, TransactionNamingStrategy
-from tidegate.connectors.kafka.open_transactions.session import TransactionSession, TransactionSettings
+from tidegate.connectors.kafka.open_transactions.subtask_transactions import SubtaskTransactions, TransactionSettings
 from tidegate.connectors.kafka.open_transactions.writer import OpenTransactionWriter
 from tidegate.connectors.kafka.publisher import EpochPublisher
 from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema, KafkaSinkContext
@@ -60,8 +60,8 @@ class KafkaSink(Sink):
     """How transactions that are kept open are named; ``None``: epochs are stored in the checkpoint."""
     keeps_together: bool = field(init=False, default=False)
     """Whether one subtask restores all transactions of a writer, since it aborts what else that one left open."""
-    _sessions: list[TransactionSession] = field(init=False, default_factory=list, repr=False, compare=False)
-    """The session of the subtask, which its committer and its writer share."""
+    _sessions: list[SubtaskTransactions] = field(init=False, default_factory=list, repr=False, compare=False)
+    """The transactions of the subtask, which its committer and its writer share."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "keeps_together", self.strategy is not None)
@@ -90,14 +90,14 @@ class KafkaSink(Sink):
         schema = self.schema.opened(KafkaSinkContext(context.subtask_index, context.parallelism, self._partitions_of))
         if self.guarantee is DeliveryGuarantee.EXACTLY_ONCE:
             if self.strategy is not None or state:  # of a checkpoint from when the sink kept transactions open
-                session = self._session(context)
+                transactions = self._transactions_of(context)
                 try:
-                    session.abort_lingering([Bundle.of(element) for element in state])
+                    transactions.abort_lingering([Bundle.of(element) for element in state])
                 finally:
                     if self.strategy is None:
-                        session.close()  # it has no writer, and perhaps no committer that would close it
+                        transactions.close()  # it has no writer, and perhaps no committer that would close it
                 if self.strategy is not None:
-                    return OpenTransactionWriter(session, schema, input_type, rules.check)
+                    return OpenTransactionWriter(transactions, schema, input_type, rules.check)
             names = self.prefix, self.marker_topic
             return EpochWriter(schema, input_type, context, rules.check, *names)
         client = make_producer(self.servers, self.properties)
@@ -116,7 +116,7 @@ class KafkaSink(Sink):
         else:
             markers.ensure_topic()
         committer = KafkaCommitter(
-            lambda: TransactionCommitter(self._session(context)), lambda: self._publisher(context, markers)
+            lambda: TransactionCommitter(self._transactions_of(context)), lambda: self._publisher(context, markers)
         )
         committer.prepare(is_transaction=self.strategy is not None)
         return committer
@@ -132,7 +132,7 @@ class KafkaSink(Sink):
     def _partitions_of(self, topic: str) -> int:
         return len(partitions_of(admin(self.servers, self.properties), topic, self.servers))
 
-    def _session(self, context: SinkContext) -> TransactionSession:
+    def _transactions_of(self, context: SinkContext) -> SubtaskTransactions:
         if not self._sessions:
             from tidegate.connectors.kafka.open_transactions.columnar_broker import (  # needs kafka-python
                 ColumnarTransactionBroker,
@@ -141,7 +141,7 @@ class KafkaSink(Sink):
             strategy = self.strategy or TransactionNamingStrategy.POOLING
             about = self.prefix, strategy, self._topic_of_notes, self._timeout_ms, self.servers
             broker = ColumnarTransactionBroker(self.servers, self.properties, self._timeout_ms)
-            self._sessions.append(TransactionSession(broker, TransactionSettings(*about), context))
+            self._sessions.append(SubtaskTransactions(broker, TransactionSettings(*about), context))
         return self._sessions[0]
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tidegate.connectors.postgres.session import connect, place_of, postgres_errors
+from tidegate.connectors.postgres.connections import connect, place_of, postgres_errors
 from tidegate.connectors.postgres.transactions import (
     COMMITS,
     Gid,

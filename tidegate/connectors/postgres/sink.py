@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
+from tidegate.connectors.postgres.connections import connect, library, place_of, postgres_errors
 from tidegate.connectors.postgres.rows import RowFormat, Staging, copy
-from tidegate.connectors.postgres.session import connect, library, place_of, postgres_errors
 from tidegate.connectors.postgres.table import PostgresTable, quoted_table
 from tidegate.connectors.postgres.transactions import (
     COMMITS,

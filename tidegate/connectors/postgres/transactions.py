@@ -24,8 +24,7 @@ from typing import Any
 import pyarrow as pa
 
 from tidegate.connectors.base import Committer, SinkContext
-from tidegate.connectors.postgres.rows import RowFormat, Staging
-from tidegate.connectors.postgres.session import (
+from tidegate.connectors.postgres.connections import (
     connect,
     is_of_data,
     library,
@@ -34,6 +33,7 @@ from tidegate.connectors.postgres.session import (
     reason_of,
     without_secrets,
 )
+from tidegate.connectors.postgres.rows import RowFormat, Staging
 from tidegate.connectors.postgres.table import PostgresTable, quoted
 from tidegate.model.errors import CorruptData, TidegateError, UserError
 from tidegate.model.values import Committable

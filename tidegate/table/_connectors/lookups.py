@@ -112,7 +112,7 @@ def _asynchronous(
 
 
 def _postgres(name: str, options: Mapping[str, str]) -> PostgresPlace:
-    from tidegate.connectors.postgres.session import library
+    from tidegate.connectors.postgres.connections import library
 
     url = options["url"]
     given: dict[str, Any] = {"user": options.get("username"), "password": options.get("password")}

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.connectors.postgres.session import connect, postgres_errors
+from tidegate.connectors.postgres.connections import connect, postgres_errors
 from tidegate.connectors.postgres.table import PostgresTable, quoted, quoted_table
 from tidegate.functions.base import RuntimeContext
 from tidegate.functions.sql.scalar import arrow_schema, batch_of

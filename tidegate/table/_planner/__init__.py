@@ -8,6 +8,6 @@ from __future__ import annotations
 
 from tidegate.table._planner.environments import make_table_environment
 from tidegate.table._planner.errors import InvalidStatement, PlannerUnavailable
-from tidegate.table._planner.session import Planner, running_planner
+from tidegate.table._planner.planner import Planner, running_planner
 
 __all__ = ["InvalidStatement", "Planner", "PlannerUnavailable", "make_table_environment", "running_planner"]

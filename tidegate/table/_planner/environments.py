@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tidegate.table._planner.session import Planner
+from tidegate.table._planner.planner import Planner
 from tidegate.table._planner.tables import Functions, NoFunctions, make_module
 
 _ALWAYS = {

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tidegate.table._planner.session import Planner
+    from tidegate.table._planner.planner import Planner
 
 _BATCH_WINDOWS = ("BatchExecHashWindowAggregate", "BatchExecSortWindowAggregate")
 _WITHOUT_JSON = ("ExecPythonGroup", "BatchExecPythonOver", "BatchExecPythonCorrelate", *_BATCH_WINDOWS)

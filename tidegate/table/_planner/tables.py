@@ -23,7 +23,7 @@ from tidegate.table._connectors.shape import TableShape
 from tidegate.table._connectors.streams import ROWTIME_UTC
 
 if TYPE_CHECKING:
-    from tidegate.table._planner.session import Planner
+    from tidegate.table._planner.planner import Planner
 
 _CONNECTOR = "org.apache.flink.table.connector"
 

@@ -182,7 +182,7 @@ def test_a_compiled_plan_is_a_job_that_is_waited_for_and_needs_no_java(
     path = tmp_path / "plan.json"
     made.compile_plan_sql("INSERT INTO p SELECT 1, 'a'").write_to_file(path)
     executor = TakesJobs()
-    monkeypatch.delattr("tidegate.table._planner.session.running_planner")
+    monkeypatch.delattr("tidegate.table._planner.planner.running_planner")
     with installed(executor, {}):
         run_plan(path)
     assert executor.waited_for == ["insert-into_default_catalog.default_database.p"]

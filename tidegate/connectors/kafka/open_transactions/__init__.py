@@ -2,6 +2,6 @@
 
     write ─▶ open transaction ─▶ barrier: everything is acknowledged (prepared) ─▶ checkpoint confirmed: EndTxn, from any process
 
-``naming`` and ``deadlines`` decide and do no I/O; ``broker`` is the port to Kafka, ``columnar_broker`` its implementation; ``session`` is the state
-that writer and committer of a subtask share; ``resolving`` commits or aborts prepared transactions for ``tidegate txn``. See docs/adr/0173.
+``naming`` and ``deadlines`` decide and do no I/O; ``broker`` is the port to Kafka, ``columnar_broker`` its implementation; ``subtask_transactions``
+holds what writer and committer of a subtask share; ``resolving`` commits or aborts prepared transactions for ``tidegate txn``. See docs/adr/0173.
 """

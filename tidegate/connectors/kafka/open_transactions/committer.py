@@ -11,25 +11,25 @@ from collections.abc import Callable, Sequence
 
 from tidegate.connectors.base import Committer
 from tidegate.connectors.kafka.open_transactions.prepared import Prepared
-from tidegate.connectors.kafka.open_transactions.session import TransactionSession
+from tidegate.connectors.kafka.open_transactions.subtask_transactions import SubtaskTransactions
 from tidegate.model.values import Committable
 
 
 class TransactionCommitter(Committer):
     """Commits prepared transactions."""
 
-    def __init__(self, session: TransactionSession) -> None:
-        self._session = session
+    def __init__(self, transactions: SubtaskTransactions) -> None:
+        self._transactions = transactions
 
     def commit(self, committables: Sequence[Committable]) -> None:
         for committable in committables:
-            self._session.commit(Prepared.of(committable))
+            self._transactions.commit(Prepared.of(committable))
 
     def name_of(self, committable: Committable) -> str:
         return f"transaction {Prepared.of(committable).name}"
 
     def close(self) -> None:
-        self._session.close()
+        self._transactions.close()
 
 
 class KafkaCommitter(Committer):

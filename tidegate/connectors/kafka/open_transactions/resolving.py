@@ -19,7 +19,7 @@ from tidegate.connectors.kafka.open_transactions.broker import NotOpen
 from tidegate.connectors.kafka.open_transactions.deadlines import OPEN_TIMEOUT_MS
 from tidegate.connectors.kafka.open_transactions.naming import TransactionName, mark_of
 from tidegate.connectors.kafka.open_transactions.prepared import Prepared, ProducerIdentity
-from tidegate.connectors.kafka.open_transactions.session import COMMITTED
+from tidegate.connectors.kafka.open_transactions.subtask_transactions import COMMITTED
 from tidegate.connectors.transactions import Listed, Transaction, TransactionStatus
 from tidegate.model.errors import CorruptData
 

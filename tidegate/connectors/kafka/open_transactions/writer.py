@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import SinkWriter
-from tidegate.connectors.kafka.open_transactions.session import TransactionSession
+from tidegate.connectors.kafka.open_transactions.subtask_transactions import SubtaskTransactions
 from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema
 from tidegate.connectors.kafka.writers import Check
 from tidegate.model.values import Committable, StateValue
@@ -18,12 +18,12 @@ class OpenTransactionWriter(SinkWriter):
 
     def __init__(
         self,
-        session: TransactionSession,
+        transactions: SubtaskTransactions,
         schema: KafkaRecordSerializationSchema,
         input_type: TypeInformation,
         check: Check,
     ) -> None:
-        self._session = session
+        self._transactions = transactions
         self._schema = schema
         self._input_type = input_type
         self._check = check
@@ -35,15 +35,15 @@ class OpenTransactionWriter(SinkWriter):
         records = self._schema.outgoing(batch, self._input_type)
         self._check(records, self._rows + 1)
         self._rows += records.num_rows
-        self._session.write(records)
+        self._transactions.write(records)
 
     def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
         self._rows = 0
-        prepared = self._session.vote(checkpoint_id)
+        prepared = self._transactions.vote(checkpoint_id)
         return [] if prepared is None else [prepared.as_list()]
 
     def snapshot_state(self, checkpoint_id: int) -> list[StateValue]:
-        return [self._session.bundle().as_list()]
+        return [self._transactions.bundle().as_list()]
 
     def close(self) -> None:
-        self._session.close_writer()
+        self._transactions.close_writer()

@@ -18,7 +18,7 @@ from tidegate.connectors.kafka.markers import Markers
 from tidegate.connectors.kafka.open_transactions import columnar_broker
 from tidegate.connectors.kafka.open_transactions.columnar_broker import ColumnarTransactionBroker
 from tidegate.connectors.kafka.open_transactions.naming import Bundle, TransactionNamingStrategy
-from tidegate.connectors.kafka.open_transactions.session import TransactionSession, TransactionSettings
+from tidegate.connectors.kafka.open_transactions.subtask_transactions import SubtaskTransactions, TransactionSettings
 from tidegate.connectors.kafka.publisher import Epoch, EpochPublisher
 from tidegate.model.errors import ExternalError, InvalidJob
 
@@ -33,9 +33,9 @@ def test_a_producer_whose_timeout_is_refused_for_good_is_closed(monkeypatch: pyt
     brokers = connections(monkeypatch, InitProducerId=[KafkaError.INVALID_TRANSACTION_TIMEOUT])
     settings = TransactionSettings("p", TransactionNamingStrategy.POOLING, "notes", 900_000, "x:1")
     context = SinkContext(0, 1, job_id="job", attempt="0-0", operator_id="sink")
-    session = TransactionSession(ColumnarTransactionBroker("x:1", {}, 900_000), settings, context)
+    transactions = SubtaskTransactions(ColumnarTransactionBroker("x:1", {}, 900_000), settings, context)
     with pytest.raises(InvalidJob, match=r"transaction\.max\.timeout\.ms"):
-        session.write(records("t", [b"a"]))
+        transactions.write(records("t", [b"a"]))
     assert brokers.is_closed
 
 

@@ -59,8 +59,8 @@ class _Open:
     begun_ms: int
 
 
-class TransactionSession:
-    """The state that writer and committer of a subtask share."""
+class SubtaskTransactions:
+    """The transactions of one subtask, which its writer and its committer share."""
 
     def __init__(self, broker: TransactionBroker, settings: TransactionSettings, context: SinkContext) -> None:
         self._broker = broker

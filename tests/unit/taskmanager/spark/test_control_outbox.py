@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tidegate.pb import subtask_pb2
-from tidegate.taskmanager.spark.outbox import GATHERED_BYTES, PRINTED_BYTES, ControlOutbox
+from tidegate.taskmanager.spark.control_outbox import GATHERED_BYTES, PRINTED_BYTES, ControlOutbox
 from tidegate.wire import control_frames as frames
 
 
