@@ -1,8 +1,8 @@
 """The operators of one subtask: a tree with the head at its root, driven by the mailbox loop.
 
 Order of calls (``tidegate.taskmanager.operators.operator``): calls that may emit go from the head to the leaves; ``open`` goes from the leaves to the
-head, so that records of the head reach opened operators. ``close`` is called for every operator that was set up, even if others fail. A chain whose operators had all
-finished in the restored checkpoint is one ``FinishedOperator``.
+head, so that records of the head reach opened operators. ``close`` is called for every operator that was set up, even if others fail. A chain whose
+operators had all finished in the restored checkpoint is one ``FinishedOperator``.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ async def test_a_taskmanager_is_named_or_found_by_a_subtask_or_the_only_one(
 
 
 @pytest.mark.parametrize(
-    ("request", "error", "words"),
+    ("refused", "error", "words"),
     [
         (FaultRequest(FaultKind.KILL_SUBTASK, JobId("f" * 32), "sink"), UnknownJob, "is not known"),
         (FaultRequest(FaultKind.KILL_SUBTASK, JOB, "nowhere"), Misuse, "no vertex of the job: source; sink"),
@@ -91,11 +91,11 @@ async def test_a_taskmanager_is_named_or_found_by_a_subtask_or_the_only_one(
     ],
 )
 async def test_what_is_not_there_is_refused_with_what_is(
-    request: FaultRequest, error: type[Exception], words: str
+    refused: FaultRequest, error: type[Exception], words: str
 ) -> None:
     target = FaultTarget(running_job(task_managers=2))
     with pytest.raises(error, match=words):
-        await target.maker.make(request)
+        await target.maker.make(refused)
     assert (target.sent, list(target.maker.made())) == ([], [])
 
 
