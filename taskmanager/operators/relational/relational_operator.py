@@ -135,8 +135,7 @@ class EntriesOfKey:
             self._table.write(self._group, (self._key, name), value if self._ttl is None else (value, self._now_ms))
 
     def append(self, name: Name, value: Any) -> None:
-        """Appends a value, which must not be ``None``, to the list ``name``. The entry ``name`` holds the list's length, the entry ``(*name, i)`` its value i.
-        """
+        """Appends a value, which must not be ``None``, to the list ``name``. The entry ``name`` has the list's length, the entry ``(*name, i)`` its value i."""
         count = self.get(name) or 0
         self.put((*name, count), value)
         self.put(name, count + 1)
