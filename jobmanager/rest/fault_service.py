@@ -25,6 +25,8 @@ MAX_FOLLOWED = 12
 
 
 class FaultKind(Enum):
+    """The kinds of faults that a client can inject; the values are the names in REST and on the command line."""
+
     KILL_SUBTASK = "kill-subtask"
     KILL_TASK_MANAGER = "kill-taskmanager"
     KILL_EXECUTOR = "kill-executor"
@@ -66,6 +68,8 @@ class MadeFault:
 
 
 class FaultService(Protocol):
+    """Injects faults for the REST handlers, and lists the injected ones."""
+
     def made(self) -> Sequence[MadeFault]:
         """Returns the last injected faults, oldest first."""
 

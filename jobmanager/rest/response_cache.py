@@ -25,6 +25,8 @@ KEPT_MS_PER_SUBTASK = 0.2
 
 
 class ResponseCache:
+    """Keeps bodies of responses for the time that their kind allows. ``timeouts_ms``: by kind; a kind that is missing, or has 0, is not kept."""
+
     def __init__(self, timeouts_ms: Mapping[Kept, int], now_ms: Callable[[], int]) -> None:
         self._timeouts_ms = timeouts_ms
         self._now_ms = now_ms

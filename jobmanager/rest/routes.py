@@ -81,6 +81,8 @@ class _Node:
 
 
 class Router:
+    """Finds the route of a request by its method and path."""
+
     def __init__(self, routes: Iterable[Route]) -> None:
         self._root = _Node()
         self.routes = tuple(routes)

@@ -31,6 +31,8 @@ _log = logging.getLogger(__name__)
 
 
 class Plots:
+    """Records the series of running jobs, and holds them for the page until the JobManager drops the job."""
+
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._series: dict[JobId, Series] = {}

@@ -37,6 +37,8 @@ alone takes ten seconds.
 
 
 class StateBrowser:
+    """Answers the page's requests for the state in a checkpoint, by a reader in a process of its own. At most ``AT_ONCE`` readers run at a time."""
+
     def __init__(self, backend: Backend, timeout_s: float = TIMEOUT_S) -> None:
         self._backend = backend
         self._timeout_s = timeout_s

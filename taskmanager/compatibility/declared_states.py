@@ -88,6 +88,8 @@ _KINDS: dict[type[StateDescriptor], str] = {
 
 @dataclass(slots=True)
 class DeclaredStates:
+    """The states that an operator of a program declares, as far as they can be seen without running it."""
+
     keyed: dict[str, EntryFormat] = field(default_factory=dict)
     """Keyed state by name."""
     elements: dict[str, tuple[StateRedistribution, TypeInformation]] = field(default_factory=dict)

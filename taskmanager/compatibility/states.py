@@ -52,6 +52,8 @@ _ANY_FUNCTION = frozenset(
 
 
 class StateOutcome(Enum):
+    """What would become of one stored state if the program were restored from it; the table at the top of this file says when."""
+
     RESTORES = "RESTORES"
     UNKNOWN = "UNKNOWN"
     DROPPED = "DROPPED"
@@ -74,6 +76,8 @@ class StoredState:
 
 @dataclass(frozen=True, slots=True)
 class StateVerdict:
+    """The outcome for one stored state. ``text``: the reason, or what changes, for the user."""
+
     name: str
     outcome: StateOutcome
     text: str = ""

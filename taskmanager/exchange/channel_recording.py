@@ -62,6 +62,8 @@ class QueuedFrame:
 
 @dataclass(slots=True)
 class Recording:
+    """The data of one channel that belongs to an unaligned checkpoint, in its order."""
+
     checkpoint_id: int
     items: list[InFlightItem] = field(default_factory=list)
     complete: bool = False

@@ -66,6 +66,8 @@ def nobody_listens(edge_id: int, payload: bytes) -> None:
 
 @dataclass(slots=True)
 class ServerCounts:
+    """Counts the connections of a data server."""
+
     accepted: int = 0
     refused: int = 0
     """Peers that were turned away, for whatever reason."""
@@ -73,6 +75,11 @@ class ServerCounts:
 
 @dataclass(slots=True)
 class DataServer:
+    """Accepts the connections of consumers at a producer, and gives each the subpartition that it requests. All its methods run in the I/O thread.
+
+    ``outputs`` has every subpartition of the attempt; one is served to a single consumer, once. ``token``: what a consumer must present.
+    """
+
     loop: EventLoop
     settings: ExchangeSettings
     attempt: AttemptId

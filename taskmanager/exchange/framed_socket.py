@@ -20,6 +20,8 @@ _MAX_BUFFERS = 64
 
 
 class FramedSocket:
+    """A connected, non-blocking socket that carries frames. It queues what the kernel does not take at once."""
+
     def __init__(self, sock: socket.socket, decoder: FrameDecoder) -> None:
         self.sock = sock
         self.decoder = decoder

@@ -36,6 +36,8 @@ _FEW = 4
 
 
 class Dealer(Protocol):
+    """Distributes the rows of an outgoing edge among its subpartitions."""
+
     def deal(self, batch: ArrowBatch, keys: Sequence[Key] | None = None) -> Dealt:
         """Distributes the rows of a batch. ``keys[i]``: the key of row i, if a key selector computed it."""
 

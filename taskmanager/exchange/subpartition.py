@@ -22,6 +22,12 @@ from tidegate.wire.frames import FrameFlags, FrameType, OutgoingFrame
 
 
 class Subpartition:
+    """The queue of frames for one consumer, filled by the subtask's thread and emptied by the I/O thread.
+
+    ``bounds``: how many bytes may be queued. ``wakeup``: called by the I/O thread when the subtask may go on, because the queue has room or the consumer is
+    gone.
+    """
+
     def __init__(self, bounds: WindowBounds, clock: Clock, wakeup: Callable[[], None]) -> None:
         self.credit = SenderCredit()
         self.taken_by = ""

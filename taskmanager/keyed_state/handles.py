@@ -85,6 +85,8 @@ class _TableHandle(_Handle):
 
 
 class KeyedValueState(_TableHandle, ValueState[StateValue]):
+    """The value of the current key."""
+
     def value(self) -> StateValue:
         return self._read()
 
@@ -97,6 +99,8 @@ class KeyedValueState(_TableHandle, ValueState[StateValue]):
 
 
 class KeyedListState(_Handle, ListState[StateValue]):
+    """The list of the current key."""
+
     def __init__(self, backend: KeyedBackend, cells: ListCells, windowed: bool) -> None:
         super().__init__(backend, windowed)
         self._cells = cells
@@ -128,6 +132,8 @@ class KeyedListState(_Handle, ListState[StateValue]):
 
 
 class KeyedMapState(_Handle, MapState[MapKey, StateValue]):
+    """The map of the current key. Keys are compared in their canonical form."""
+
     def __init__(self, backend: KeyedBackend, cells: MapCells, keys: MapKeys, windowed: bool) -> None:
         super().__init__(backend, windowed)
         self._cells = cells
@@ -194,6 +200,8 @@ class _FoldedHandle(_TableHandle):
 
 
 class KeyedReducingState(_FoldedHandle, ReducingState[StateValue]):
+    """The value of the current key, into which each added value is reduced."""
+
     def __init__(
         self,
         backend: KeyedBackend,
@@ -217,6 +225,8 @@ class KeyedReducingState(_FoldedHandle, ReducingState[StateValue]):
 
 
 class KeyedAggregatingState(_FoldedHandle, AggregatingState[Record, Record]):
+    """The accumulator of the current key; ``get`` returns the result of the aggregate function for it."""
+
     def __init__(
         self,
         backend: KeyedBackend,

@@ -18,6 +18,8 @@ PROCESSING_TIMERS = "_timers.processing"
 
 @dataclass(frozen=True, slots=True)
 class Timer:
+    """A timer of a key: when it fires (event time or processing time in ms), and for which key and namespace."""
+
     timestamp: int
     key: Key
     group: int

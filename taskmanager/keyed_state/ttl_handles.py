@@ -89,6 +89,8 @@ class _TtlTableHandle:
 
 
 class TtlValueState(_TtlTableHandle, ValueState[StateValue]):
+    """The value of the current key, with a time to live."""
+
     def value(self) -> StateValue:
         return self._shown()
 
@@ -102,6 +104,8 @@ class TtlValueState(_TtlTableHandle, ValueState[StateValue]):
 
 
 class TtlReducingState(_TtlTableHandle, ReducingState[StateValue]):
+    """The reduced value of the current key, with a time to live."""
+
     def __init__(
         self, place: TtlPlace, table: KeyedTable, reduce: Callable[[StateValue, StateValue], StateValue]
     ) -> None:
@@ -116,6 +120,8 @@ class TtlReducingState(_TtlTableHandle, ReducingState[StateValue]):
 
 
 class TtlAggregatingState(_TtlTableHandle, AggregatingState[Record, Record]):
+    """The accumulator of the current key, with a time to live."""
+
     def __init__(self, place: TtlPlace, table: KeyedTable, function: AggregateFunction) -> None:
         super().__init__(place, table)
         self._function = function

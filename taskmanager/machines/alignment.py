@@ -16,12 +16,16 @@ from tidegate.model.checkpoint import DeclineReason
 
 @dataclass(frozen=True, slots=True)
 class BarrierArrived:
+    """A checkpoint barrier was read from a channel."""
+
     channel: int
     barrier: Barrier
 
 
 @dataclass(frozen=True, slots=True)
 class CancelBarrierArrived:
+    """A cancel barrier was read from a channel: its producer takes no part in this checkpoint."""
+
     channel: int
     checkpoint_id: int
 
@@ -79,11 +83,15 @@ AlignmentEvent = (
 
 @dataclass(frozen=True, slots=True)
 class BlockChannel:
+    """Stops reading a channel until ``UnblockChannel``."""
+
     channel: int
 
 
 @dataclass(frozen=True, slots=True)
 class UnblockChannel:
+    """Reads a blocked channel again."""
+
     channel: int
 
 

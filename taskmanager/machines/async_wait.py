@@ -26,6 +26,8 @@ class RecordArrived:
 
 @dataclass(frozen=True, slots=True)
 class MarkArrived:
+    """A watermark or a status arrived."""
+
     number: int
 
 
@@ -41,16 +43,22 @@ AsyncWaitEvent = RecordArrived | MarkArrived | RecordCompleted
 
 @dataclass(frozen=True, slots=True)
 class Invoke:
+    """Passes a record to the user's function."""
+
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class EmitResults:
+    """Emits the results of a record."""
+
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class PassMark:
+    """Passes on a watermark or a status."""
+
     number: int
 
 
@@ -67,6 +75,10 @@ class _Segment:
 
 
 class AsyncWaitQueue:
+    """The queue of an asynchronous operator. ``capacity``: the most records that are invoked and not yet emitted. ``ordered``: results are emitted in the order
+    of arrival.
+    """
+
     def __init__(self, *, capacity: int, ordered: bool) -> None:
         assert capacity > 0, capacity
         self._capacity = capacity

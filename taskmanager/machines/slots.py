@@ -32,6 +32,8 @@ FREED_KEPT = 1_000
 
 
 class SlotState(Enum):
+    """The states of a slot, as drawn above. Only ALLOCATED and ACTIVE slots take tasks."""
+
     FREE = "FREE"
     ALLOCATED = "ALLOCATED"
     ACTIVE = "ACTIVE"
@@ -70,6 +72,8 @@ class LossGraceOver:
 
 @dataclass(frozen=True, slots=True)
 class SlotRequested:
+    """The JobManager requests a free slot for an allocation."""
+
     generation: Generation
     job_id: JobId
     allocation_id: AllocationId
@@ -78,6 +82,8 @@ class SlotRequested:
 
 @dataclass(frozen=True, slots=True)
 class SlotFreeRequested:
+    """The JobManager frees a slot. ``reason``: for the error of tasks that are still in it."""
+
     generation: Generation
     allocation_id: AllocationId
     reason: str
@@ -85,6 +91,8 @@ class SlotFreeRequested:
 
 @dataclass(frozen=True, slots=True)
 class SlotTimedOut:
+    """The timer of an allocated slot has run out: no task was deployed in time."""
+
     allocation_id: AllocationId
 
 
@@ -136,6 +144,8 @@ class StartSlotTimer:
 
 @dataclass(frozen=True, slots=True)
 class StopSlotTimer:
+    """Stops the timer of an allocation."""
+
     allocation_id: AllocationId
 
 
@@ -149,6 +159,8 @@ class FailTasks:
 
 @dataclass(frozen=True, slots=True)
 class ReportSlotFreed:
+    """Reports to the JobManager that a slot is free."""
+
     allocation_id: AllocationId
 
 

@@ -26,6 +26,10 @@ from tidegate.model.errors import ErrorInfo
 
 @dataclass(frozen=True, slots=True)
 class AlignmentAborted:
+    """The alignment of a checkpoint ended without its barrier. ``reason``: why the subtask declines; ``None``: the checkpoint was canceled, and nothing is
+    declined.
+    """
+
     checkpoint_id: int
     reason: DeclineReason | None
 
@@ -47,11 +51,15 @@ class SnapshotFailed:
 
 @dataclass(frozen=True, slots=True)
 class ConfirmReceived:
+    """The JobManager confirmed a checkpoint: it is complete."""
+
     checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class AbortReceived:
+    """The JobManager aborted a checkpoint. ``latest_completed_id``: the newest completed one, whose confirmation may have been missed."""
+
     checkpoint_id: int
     latest_completed_id: int | None = None
 
@@ -75,6 +83,8 @@ class PrepareSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class BroadcastBarrier:
+    """Sends the barrier to all outputs."""
+
     barrier: Barrier
 
 
@@ -87,11 +97,15 @@ class FreezeState:
 
 @dataclass(frozen=True, slots=True)
 class BroadcastCancelBarrier:
+    """Sends a cancel barrier to all outputs, so that consumers do not wait for the barrier."""
+
     checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class Decline:
+    """Declines a checkpoint. ``error``: the failure behind the reason, if there was one."""
+
     checkpoint_id: int
     reason: DeclineReason
     error: ErrorInfo | None = None
@@ -99,6 +113,8 @@ class Decline:
 
 @dataclass(frozen=True, slots=True)
 class CancelWrite:
+    """Cancels the asynchronous part of a snapshot, which then acknowledges nothing."""
+
     checkpoint_id: int
 
 
@@ -111,6 +127,8 @@ class NotifyComplete:
 
 @dataclass(frozen=True, slots=True)
 class NotifyAborted:
+    """Notifies the operators that a checkpoint was aborted."""
+
     checkpoint_id: int
 
 
@@ -133,6 +151,8 @@ by two aborts is acknowledged there.)
 
 
 class WriteState(Enum):
+    """The states of one checkpoint's snapshot after it was requested."""
+
     RUNNING = "RUNNING"
     COMPLETED = "COMPLETED"
     DISCARDED = "DISCARDED"

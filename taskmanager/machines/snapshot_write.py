@@ -37,6 +37,8 @@ class Part(Enum):
 
 
 class WriteStage(Enum):
+    """The stages of the asynchronous part; DONE and CANCELED are final."""
+
     WRITING = "WRITING"
     IN_FLIGHT = "IN_FLIGHT"
     DONE = "DONE"

@@ -16,6 +16,8 @@ MOST_MS = 100.0
 
 
 class SourcePause:
+    """Decides whether and for how long a source pauses after a barrier. All times are in ms."""
+
     def __init__(self, share: float, now_ms: float) -> None:
         """``share``: the part of the time between barriers that may be paused; 0: never. ``now_ms``: of a clock that never goes back."""
         self._share = share

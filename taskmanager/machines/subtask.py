@@ -32,6 +32,8 @@ EOI_CHECKPOINT_ID = 2**62
 
 
 class LifecycleState(Enum):
+    """The states of a subtask."""
+
     CREATED = "CREATED"
     INITIALIZING = "INITIALIZING"
     RUNNING = "RUNNING"
@@ -46,7 +48,7 @@ class LifecycleState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class InitializationStarted:
-    pass
+    """The subtask begins to restore its state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ class Initialized:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotStarted:
+    """The asynchronous part of a snapshot was started."""
+
     checkpoint_id: int
 
 
@@ -84,21 +88,23 @@ class SnapshotsSettled:
 
 @dataclass(frozen=True, slots=True)
 class OutputsDrained:
-    pass
+    """All consumers have taken everything, the end of partition included."""
 
 
 @dataclass(frozen=True, slots=True)
 class CancelRequested:
-    pass
+    """The TaskManager cancels the subtask."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControlBroken:
-    pass
+    """The control stream to the TaskManager broke: the subtask is cut off."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubtaskFailed:
+    """The subtask failed, by an error of its own or of the user's code."""
+
     error: ErrorInfo
 
 
@@ -126,12 +132,14 @@ LifecycleEvent = (
 
 @dataclass(frozen=True, slots=True)
 class ReportState:
+    """Reports a state to the TaskManager."""
+
     state: ExecutionState
 
 
 @dataclass(frozen=True, slots=True)
 class ReportEndOfData:
-    pass
+    """Reports that all input was processed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +160,8 @@ class PassTrigger:
 
 @dataclass(frozen=True, slots=True)
 class DeclineTrigger:
+    """Declines the trigger of a checkpoint in which the subtask cannot take part in its present state."""
+
     checkpoint_id: int
     reason: DeclineReason
 
@@ -181,16 +191,22 @@ LifecycleCommand = (
 
 @dataclass(frozen=True, slots=True)
 class Created:
+    """The subtask has not begun to restore."""
+
     state: ClassVar = LifecycleState.CREATED
 
 
 @dataclass(frozen=True, slots=True)
 class Initializing:
+    """The subtask restores its state, opens its operators and connects its inputs."""
+
     state: ClassVar = LifecycleState.INITIALIZING
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
+    """The subtask processes data. ``inputs_closed``: every input channel has ended its partition."""
+
     state: ClassVar = LifecycleState.RUNNING
     inputs_closed: bool
 
@@ -209,11 +225,15 @@ class AtEnd:
 
 @dataclass(frozen=True, slots=True)
 class Settling:
+    """The subtask has done its final checkpoint, and waits for asynchronous parts of snapshots."""
+
     state: ClassVar = LifecycleState.SETTLING
 
 
 @dataclass(frozen=True, slots=True)
 class Closing:
+    """The subtask has sent the end of partition, and its outputs drain."""
+
     state: ClassVar = LifecycleState.CLOSING
 
 
@@ -258,6 +278,8 @@ ILLEGAL: Mapping[type[LifecycleEvent], frozenset[LifecycleState]] = {
 
 
 class SubtaskLifecycle:
+    """The state machine of one subtask. ``checkpointing``: the job takes checkpoints. ``has_inputs``: false for a source."""
+
     def __init__(self, *, checkpointing: bool, has_inputs: bool, has_snapshots: bool = True) -> None:
         """``has_snapshots``: false for a job in BATCH execution mode, which has no savepoints either."""
         self._now: Lifecycle = Created()

@@ -18,6 +18,8 @@ from tidegate.taskmanager.machines.slots import JobManagerFound, JobManagerLost,
 
 
 class TaskPhase(Enum):
+    """The phases of an attempt in the TaskManager."""
+
     WAITING = "WAITING"
     """The attempt waits for its turn to start; it has no process yet."""
     STARTING = "STARTING"
@@ -27,6 +29,8 @@ class TaskPhase(Enum):
 
 
 class TimerKind(Enum):
+    """The timers of an attempt."""
+
     START = "START"
     """Time until the control stream must have opened."""
     KILL = "KILL"
@@ -126,6 +130,8 @@ class TaskSubmitted:
 
 
 class CheckpointMailKind(Enum):
+    """The messages about a checkpoint that are passed on to subtasks."""
+
     TRIGGER = "TRIGGER"
     CONFIRM = "CONFIRM"
     ABORT = "ABORT"
@@ -153,12 +159,16 @@ class MailRequested:
 
 @dataclass(frozen=True, slots=True)
 class CancelRequested:
+    """The JobManager cancels an attempt."""
+
     generation: Generation
     attempt: AttemptId
 
 
 @dataclass(frozen=True, slots=True)
 class StreamOpened:
+    """A subtask opened its control stream. ``pid`` and ``host``: of its process."""
+
     attempt: AttemptId
     token: str
     pid: int
@@ -167,12 +177,16 @@ class StreamOpened:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskListening:
+    """A subtask listens for its consumers at this address."""
+
     attempt: AttemptId
     address: str
 
 
 @dataclass(frozen=True, slots=True)
 class SubtaskStateChanged:
+    """A subtask reported its state."""
+
     attempt: AttemptId
     state: ExecutionState
     error: ErrorInfo | None = None
@@ -202,6 +216,8 @@ class SubtaskReported:
 
 @dataclass(frozen=True, slots=True)
 class StreamBroke:
+    """The control stream of a subtask ended."""
+
     attempt: AttemptId
 
 
@@ -234,6 +250,8 @@ class AttemptRejected:
 
 @dataclass(frozen=True, slots=True)
 class TimerFired:
+    """A timer of an attempt has run out."""
+
     attempt: AttemptId
     kind: TimerKind
 
@@ -292,17 +310,23 @@ class RefuseStream:
 
 @dataclass(frozen=True, slots=True)
 class SendMail:
+    """Sends a message to a subtask. ``mail``: encoded."""
+
     attempt: AttemptId
     mail: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class SendCancel:
+    """Sends a subtask the request to cancel."""
+
     attempt: AttemptId
 
 
 @dataclass(frozen=True, slots=True)
 class CloseStream:
+    """Closes the control stream of a subtask."""
+
     attempt: AttemptId
 
 
@@ -340,6 +364,8 @@ class StopTimers:
 
 @dataclass(frozen=True, slots=True)
 class ReportState:
+    """Reports the state of an attempt to the JobManager. ``data_address``: where its consumers connect, once it is known."""
+
     attempt: AttemptId
     state: ExecutionState
     error: ErrorInfo | None = None

@@ -20,12 +20,16 @@ from tidegate.model.channel_events import END_OF_TIME, NO_WATERMARK
 
 @dataclass(frozen=True, slots=True)
 class WatermarkArrived:
+    """A watermark was read from a channel."""
+
     channel: int
     timestamp_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class StatusArrived:
+    """A channel became idle, or active again."""
+
     channel: int
     idle: bool
 
@@ -43,11 +47,15 @@ ValveEvent = WatermarkArrived | StatusArrived | DataEnded
 
 @dataclass(frozen=True, slots=True)
 class AdvanceWatermark:
+    """Advances the output watermark."""
+
     timestamp_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeStatus:
+    """Makes the output idle, or active again."""
+
     idle: bool
 
 

@@ -50,6 +50,8 @@ class Output(Protocol):
 
 
 class Clock(Protocol):
+    """The clock of a subtask, which tests replace."""
+
     def now_ms(self) -> int:
         """Returns the wall clock in milliseconds since the epoch."""
 
@@ -57,6 +59,8 @@ class Clock(Protocol):
 
 
 class ProcessingTimers(Protocol):
+    """Runs callbacks at times of the wall clock, in the subtask's thread."""
+
     def schedule(self, at_ms: int, callback: Callable[[int], None]) -> object:
         """Schedules a callback in the subtask's thread, as a mail, not before ``at_ms`` (wall clock). Returns a cancel token."""
 

@@ -34,6 +34,8 @@ class KeyedPartition(ResultPartition, Protocol):
 
 
 class Target(Protocol):
+    """A consumer of an operator's output: another operator of the chain, or a result partition."""
+
     takes_records: bool
     """Whether the target may change the records of a batch, which one that works on columns cannot."""
 

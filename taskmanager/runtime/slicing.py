@@ -35,6 +35,8 @@ _FALL = 0.25
 
 
 class SliceMeter(Protocol):
+    """Measures what a step of the mailbox costs, without the time in which other processes had the processor."""
+
     def start(self) -> None: ...
 
     def spent_ms(self, records: int, elapsed_ms: float) -> float:
@@ -42,6 +44,8 @@ class SliceMeter(Protocol):
 
 
 class OutputLimit(Protocol):
+    """The bound that slow consumers set to the output of one step."""
+
     def slice_bytes(self) -> int | None:
         """Returns about how many bytes to emit in one step; ``None``: any number."""
 

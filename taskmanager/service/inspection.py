@@ -26,6 +26,8 @@ _DUMP = subtask_pb2.ToSubtask(dump_threads=subtask_pb2.ToSubtask.DumpThreads())
 
 
 class Stream(Protocol):
+    """The control stream of a subtask, for sending."""
+
     def send(self, message: subtask_pb2.ToSubtask) -> None: ...
 
 

@@ -42,6 +42,8 @@ Tell = Callable[[str, Message], None]
 
 @dataclass(frozen=True, slots=True)
 class PlannedFaults:
+    """The faults to inject. ``kill_at`` and ``drop_at``: ids of checkpoints. ``delay_ms``: delay of the data from other subtasks."""
+
     kill_at: frozenset[int] = frozenset()
     drop_at: frozenset[int] = frozenset()
     delay_ms: int = 0

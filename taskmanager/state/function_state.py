@@ -253,6 +253,8 @@ class FrozenColumn:
 
 @dataclass(slots=True)
 class FrozenColumns(FrozenState):
+    """All operator state of one function, frozen for a snapshot."""
+
     columns: list[FrozenColumn]
 
     def write(self, store: SegmentStore) -> OperatorSnapshot:

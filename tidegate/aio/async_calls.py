@@ -22,6 +22,8 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome(Generic[R]):
+    """The result or the error of the call with this number."""
+
     number: int
     result: R | None = None
     error: BaseException | None = None

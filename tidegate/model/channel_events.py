@@ -35,11 +35,15 @@ class CancelBarrier:
 
 @dataclass(frozen=True, slots=True)
 class WatermarkEvent:
+    """A watermark: no record at or below this event time follows, late ones excepted."""
+
     timestamp_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class WatermarkStatus:
+    """A channel becomes idle, so that it holds back no watermark, or active again."""
+
     idle: bool
 
 

@@ -51,6 +51,8 @@ class SnapshotType(Enum):
 
 
 class Alignment(Enum):
+    """How the barriers of a checkpoint are handled at subtasks with several channels. FORCED_ALIGNED: aligned although unaligned is configured."""
+
     AT_LEAST_ONCE = "AT_LEAST_ONCE"
     ALIGNED = "ALIGNED"
     UNALIGNED = "UNALIGNED"
@@ -311,6 +313,8 @@ class TaskRestore:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
+    """A subtask's report that its part of a checkpoint is written."""
+
     attempt: AttemptId
     checkpoint_id: CheckpointId
     snapshot: SubtaskSnapshot

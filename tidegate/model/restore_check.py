@@ -30,6 +30,8 @@ from tidegate.model.ids import OperatorId, VertexId
 
 
 class RestoreOutcome(Enum):
+    """What would become of an operator's state at a restore."""
+
     RESTORES = "RESTORES"
     DROPPED = "DROPPED"
     CANNOT_BE_READ = "CANNOT_BE_READ"
@@ -193,6 +195,8 @@ def _is_keyed(state: OperatorState) -> bool:
 
 
 class VertexFinished(Enum):
+    """How many subtasks of a vertex had finished when the checkpoint was taken."""
+
     ALL_RUNNING = "all running"
     PARTLY_FINISHED = "partly finished"
     FULLY_FINISHED = "fully finished"

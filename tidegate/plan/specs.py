@@ -65,6 +65,8 @@ class ResolvedColumn(PlanPart, frozen=True):
 
 
 class WatermarkSpec(PlanPart, frozen=True):
+    """The watermark of a table: the expression that computes it from the columns of a row."""
+
     rowtime_attribute: str
     expression: ResolvedExpression
 
@@ -79,6 +81,8 @@ class Constraint(PlanPart, frozen=True):
 
 
 class ResolvedSchema(PlanPart, frozen=True):
+    """The columns, watermark and keys of a table."""
+
     columns: tuple[ResolvedColumn, ...]
     watermark_specs: tuple[WatermarkSpec, ...] = ()
     primary_key: Constraint | None = None
@@ -124,33 +128,47 @@ class ContextResolvedTable(PlanPart, frozen=True):
 
 
 class ProjectPushDown(PlanPart, frozen=True, tag_field="type"):
+    """The source ability to read only some fields. ``projected_fields``: paths of field indices."""
+
     projected_fields: tuple[tuple[int, ...], ...]
     produced_type: LogicalType
 
 
 class FilterPushDown(PlanPart, frozen=True, tag_field="type"):
+    """The source ability to filter rows while it reads."""
+
     predicates: tuple[Rex, ...]
 
 
 class LimitPushDown(PlanPart, frozen=True, tag_field="type"):
+    """The source ability to read no more than some rows."""
+
     limit: int
 
 
 class PartitionPushDown(PlanPart, frozen=True, tag_field="type"):
+    """The source ability to read only some partitions, each given by its columns and values."""
+
     partitions: tuple[dict[str, str], ...]
 
 
 class ReadingMetadata(PlanPart, frozen=True, tag_field="type"):
+    """The source ability to read metadata columns, which follow the physical ones."""
+
     metadata_keys: tuple[str, ...]
     produced_type: LogicalType
 
 
 class SourceWatermark(PlanPart, frozen=True, tag_field="type"):
+    """The source ability to make its own watermarks (``SOURCE_WATERMARK()``)."""
+
     source_watermark_enabled: bool
     produced_type: LogicalType
 
 
 class WatermarkParams(PlanPart, frozen=True):
+    """Hints on the watermarks of a table. ``source_idle_timeout``: in ms."""
+
     emit_strategy: str | None = None
     align_group_name: str | None = None
     align_max_drift: str | None = None
@@ -159,6 +177,8 @@ class WatermarkParams(PlanPart, frozen=True):
 
 
 class WatermarkPushDown(PlanPart, frozen=True, tag_field="type"):
+    """The source ability to compute watermarks for each split."""
+
     watermark_expr: Rex
     idle_timeout_millis: int
     produced_type: LogicalType
@@ -167,6 +187,8 @@ class WatermarkPushDown(PlanPart, frozen=True, tag_field="type"):
 
 
 class AggregatePushDown(PlanPart, frozen=True, tag_field="type"):
+    """The source ability to aggregate while it reads."""
+
     input_type: LogicalType
     grouping_sets: tuple[tuple[int, ...], ...]
     aggregate_calls: tuple[AggregateCall, ...]
@@ -193,10 +215,14 @@ class TableSource(PlanPart, frozen=True):
 
 
 class Overwrite(PlanPart, frozen=True, tag_field="type"):
+    """The sink ability of ``INSERT OVERWRITE``."""
+
     overwrite: bool
 
 
 class Partitioning(PlanPart, frozen=True, tag_field="type"):
+    """The sink ability to write into one static partition, given by its columns and values."""
+
     partition: dict[str, str]
 
 
@@ -205,10 +231,14 @@ class Bucketing(PlanPart, frozen=True, tag_field="type"):
 
 
 class TargetColumnWriting(PlanPart, frozen=True, tag_field="type"):
+    """The sink ability to write only some columns. ``target_columns``: paths of field indices."""
+
     target_columns: tuple[tuple[int, ...], ...]
 
 
 class WritingMetadata(PlanPart, frozen=True, tag_field="type"):
+    """The sink ability to write metadata columns, which follow the physical ones."""
+
     metadata_keys: tuple[str, ...]
     consumed_type: LogicalType
 
@@ -272,17 +302,23 @@ class IntervalBounds(PlanPart, frozen=True):
 
 
 class IntervalJoinSpec(PlanPart, frozen=True):
+    """The condition of an interval join and the bounds of its time difference."""
+
     join_spec: JoinSpec
     window_bounds: IntervalBounds
 
 
 class SortField(PlanPart, frozen=True):
+    """A column of a sort order."""
+
     index: int
     is_ascending: bool
     null_is_last: bool
 
 
 class SortSpec(PlanPart, frozen=True):
+    """A sort order: its columns, the most significant first."""
+
     fields: tuple[SortField, ...]
 
 
@@ -333,6 +369,8 @@ class ConstantRange(PlanPart, frozen=True, tag_field="type", tag="Constant"):
 
 
 class ConstantRangeWithoutEnd(PlanPart, frozen=True, tag_field="type", tag="ConstantWithoutEnd"):
+    """A range of values from ``start`` on."""
+
     start: int
 
 
@@ -360,7 +398,7 @@ class Retract(PlanPart, frozen=True, tag_field="type"):
 
 
 class Undefined(PlanPart, frozen=True, tag_field="type"):
-    pass
+    """The rank strategy that is not specified."""
 
 
 RankStrategy: TypeAlias = AppendFast | UpdateFast | Retract | Undefined
@@ -377,23 +415,31 @@ class MiniBatchInterval(PlanPart, frozen=True):
 
 
 class TumblingWindow(PlanPart, frozen=True, tag_field="type"):
+    """A tumbling window of a windowing table function. Sizes are texts, such as ``10 min``."""
+
     size: str
     offset: str | None = None
 
 
 class HoppingWindow(PlanPart, frozen=True, tag_field="type"):
+    """A hopping window of a windowing table function."""
+
     size: str
     slide: str
     offset: str | None = None
 
 
 class CumulativeWindow(PlanPart, frozen=True, tag_field="type"):
+    """A cumulating window of a windowing table function: it grows by ``step`` up to ``max_size``."""
+
     max_size: str
     step: str
     offset: str | None = None
 
 
 class SessionWindow(PlanPart, frozen=True, tag_field="type"):
+    """A session window of a windowing table function. ``partition_key_indices``: the columns of its ``PARTITION BY``."""
+
     gap: str
     partition_key_indices: tuple[int, ...] = msgspec.field(default=(), name="partition_key_indices")
 
@@ -433,36 +479,52 @@ Windowing: TypeAlias = TimeAttributeWindowing | WindowAttachedWindowing | SliceA
 
 
 class WindowReference(PlanPart, frozen=True):
+    """The alias of a group window, with the type of its time attribute."""
+
     name: str
     type: LogicalType
 
 
 class WindowStart(PlanPart, frozen=True, tag_field="kind"):
+    """The property ``TUMBLE_START`` and the like."""
+
     reference: WindowReference
 
 
 class WindowEnd(PlanPart, frozen=True, tag_field="kind"):
+    """The property ``TUMBLE_END`` and the like."""
+
     reference: WindowReference
 
 
 class SliceEnd(PlanPart, frozen=True, tag_field="kind"):
+    """The end of the slice to which a partial aggregate belongs."""
+
     reference: WindowReference
 
 
 class Rowtime(PlanPart, frozen=True, tag_field="kind"):
+    """The event time attribute of a window."""
+
     reference: WindowReference
 
 
 class Proctime(PlanPart, frozen=True, tag_field="kind"):
+    """The processing time attribute of a window."""
+
     reference: WindowReference
 
 
 class NamedWindowProperty(PlanPart, frozen=True):
+    """A window property with the name of its output column."""
+
     name: str
     property: WindowStart | WindowEnd | SliceEnd | Rowtime | Proctime
 
 
 class TimeField(PlanPart, frozen=True):
+    """The time column by which a group window assigns rows."""
+
     field_name: str
     field_index: int
     input_index: int
@@ -479,6 +541,8 @@ class TumblingGroupWindow(PlanPart, frozen=True, tag_field="kind", tag="TUMBLING
 
 
 class SlidingGroupWindow(PlanPart, frozen=True, tag_field="kind", tag="SLIDING"):
+    """A sliding group window (``HOP``). ``size`` and ``slide``: durations as texts, or counts of rows."""
+
     alias: WindowReference
     time_field: TimeField
     is_time_window: bool
@@ -487,6 +551,8 @@ class SlidingGroupWindow(PlanPart, frozen=True, tag_field="kind", tag="SLIDING")
 
 
 class SessionGroupWindow(PlanPart, frozen=True, tag_field="kind", tag="SESSION"):
+    """A session group window (``SESSION``)."""
+
     alias: WindowReference
     time_field: TimeField
     gap: str
@@ -499,11 +565,15 @@ GroupWindow: TypeAlias = TumblingGroupWindow | SlidingGroupWindow | SessionGroup
 
 
 class LookupConstant(PlanPart, frozen=True, tag_field="type", tag="Constant"):
+    """A key of a lookup join that is a constant."""
+
     source_type: LogicalType
     literal: RexLiteral
 
 
 class LookupField(PlanPart, frozen=True, tag_field="type", tag="FieldRef"):
+    """A key of a lookup join that is a column of the input."""
+
     index: int
 
 
@@ -520,6 +590,8 @@ class AsyncOptions(PlanPart, frozen=True, tag_field="type", tag="AsyncOptions"):
 
 
 class RetryOptions(PlanPart, frozen=True, tag_field="type", tag="RetryLookupOptions"):
+    """The retries of a lookup join (hint ``LOOKUP``). ``fixed_delay``: in ms."""
+
     retry_predicate: str = msgspec.field(name="retry-predicate")
     retry_strategy: str | None = msgspec.field(default=None, name="retry-strategy")
     fixed_delay: int | None = msgspec.field(default=None, name="fixed-delay")
@@ -530,7 +602,7 @@ class RetryOptions(PlanPart, frozen=True, tag_field="type", tag="RetryLookupOpti
 
 
 class AnyDistribution(PlanPart, frozen=True, tag_field="type", tag="ANY"):
-    pass
+    """The distribution that is not required to be a certain one."""
 
 
 class HashDistribution(PlanPart, frozen=True, tag_field="type", tag="HASH"):
@@ -540,7 +612,7 @@ class HashDistribution(PlanPart, frozen=True, tag_field="type", tag="HASH"):
 
 
 class BroadcastDistribution(PlanPart, frozen=True, tag_field="type", tag="BROADCAST"):
-    pass
+    """The distribution that sends every row to all subtasks."""
 
 
 class SingletonDistribution(PlanPart, frozen=True, tag_field="type", tag="SINGLETON"):
@@ -552,6 +624,8 @@ class UnknownDistribution(PlanPart, frozen=True, tag_field="type", tag="UNKNOWN"
 
 
 class KeepInputAsIs(PlanPart, frozen=True, tag_field="type", tag="KEEP_INPUT_AS_IS"):
+    """A required distribution that the input has already."""
+
     input_distribution: (
         HashDistribution | SingletonDistribution | BroadcastDistribution | AnyDistribution | UnknownDistribution
     )
@@ -569,29 +643,33 @@ Distribution: TypeAlias = (
 
 
 class InputProperty(PlanPart, frozen=True):
+    """What a node requires of an input. ``priority``: inputs with a lower number are read first."""
+
     required_distribution: Distribution
     dam_behavior: str
     priority: int
 
 
 class ForwardShuffle(PlanPart, frozen=True, tag_field="type", tag="FORWARD"):
-    pass
+    """An exchange that leaves every row in its subtask."""
 
 
 class HashShuffle(PlanPart, frozen=True, tag_field="type", tag="HASH"):
+    """An exchange by the hash of these columns."""
+
     keys: tuple[int, ...]
 
 
 class OtherShuffle(PlanPart, frozen=True, tag_field="type", tag="ANY"):
-    pass
+    """An exchange whose kind does not matter."""
 
 
 class SingletonShuffle(PlanPart, frozen=True, tag_field="type", tag="SINGLETON"):
-    pass
+    """An exchange that sends all rows to one subtask."""
 
 
 class BroadcastShuffle(PlanPart, frozen=True, tag_field="type", tag="BROADCAST"):
-    pass
+    """An exchange that sends every row to all subtasks."""
 
 
 Shuffle: TypeAlias = ForwardShuffle | HashShuffle | OtherShuffle | SingletonShuffle | BroadcastShuffle

@@ -50,6 +50,8 @@ class Hello:
 
 
 class RefusalCode(Enum):
+    """Why a producer refuses a consumer."""
+
     BAD_TOKEN = "bad-token"  # noqa: S105  (what is wrong)
     UNKNOWN_ATTEMPT = "unknown-attempt"
     UNKNOWN_EDGE = "unknown-edge"
@@ -59,6 +61,8 @@ class RefusalCode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
+    """The answer of a producer that refuses a consumer."""
+
     code: RefusalCode
     message: str
 

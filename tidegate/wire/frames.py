@@ -46,6 +46,8 @@ _CHECKSUM_AT = struct.Struct("<I")
 
 
 class FrameType(IntEnum):
+    """The types of frames on a data connection."""
+
     HELLO = 1
     ACCEPTED = 2
     REFUSED = 3
@@ -57,6 +59,8 @@ class FrameType(IntEnum):
 
 
 class FrameFlags(IntFlag):
+    """The flags of a frame."""
+
     NONE = 0
     CHECKSUM = 1
     STREAM = 2

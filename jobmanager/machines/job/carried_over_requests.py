@@ -17,6 +17,8 @@ from tidegate.model.states import JobState
 
 
 class CarriedOverRequests:
+    """Requests of clients that an earlier JobManager had accepted and not finished: a cancellation, stops, savepoints and checkpoints on demand."""
+
     def __init__(self, event: JobSubmitted | JobRecovered, buffer: CommandBuffer) -> None:
         requests = event.requests if isinstance(event, JobRecovered) else ()
         self._buffer = buffer

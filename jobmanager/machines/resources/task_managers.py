@@ -70,6 +70,8 @@ class RegisteredTaskManager:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
+    """The place of an allocated slot: its TaskManager, and its index there."""
+
     task_manager_id: TaskManagerId
     slot_index: int
 

@@ -21,6 +21,8 @@ _C = "/jobs/:jobid/checkpoints"
 
 
 class CheckpointHandlers:
+    """Answers the paths below ``/jobs/:jobid/checkpoints`` that read statistics and the configuration of checkpoints."""
+
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 

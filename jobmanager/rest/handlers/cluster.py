@@ -13,6 +13,8 @@ from tidegate.model.values import JsonObject
 
 
 class ClusterHandlers:
+    """Answers the paths about the cluster and the JobManager's process."""
+
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 

@@ -20,6 +20,8 @@ _MOST = {"subtask": 2**15, "delay-ms": _MOST_MS, "for-ms": _MOST_MS, "skew-ms": 
 
 
 class FaultHandlers:
+    """Answers ``/faults``: lists injected faults, and injects one."""
+
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 

@@ -41,6 +41,8 @@ _log = logging.getLogger(__name__)
 
 
 class StackSampler(Protocol):
+    """Samples the stacks of subtasks on their TaskManagers."""
+
     async def sample(
         self, address: str, attempts: Sequence[AttemptId], options: SampleStacksOptions
     ) -> dict[AttemptId, Sequence[SampledStack]]: ...
@@ -53,6 +55,8 @@ class _Sample:
 
 
 class FlameGraphs:
+    """Answers ``/jobs/:jobid/vertices/:vertexid/flamegraph`` from samples that are taken when they are requested, and kept for a while."""
+
     def __init__(self, backend: Backend, sampler: StackSampler) -> None:
         self._backend = backend
         self._sampler = sampler

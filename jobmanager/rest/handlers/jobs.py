@@ -36,6 +36,8 @@ _STOP_IS_GONE = (
 
 
 class JobHandlers:
+    """Answers the paths about jobs that are not about a vertex, a checkpoint or an operation."""
+
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 

@@ -31,6 +31,8 @@ class TaskManagerInspector(StackSampler, Protocol):
 
 
 class ProcessHandlers:
+    """Answers the paths about processes: logs, thread dumps and metrics of the JobManager and of TaskManagers."""
+
     def __init__(self, backend: Backend, inspector: TaskManagerInspector) -> None:
         self._backend = backend
         self._inspector = inspector

@@ -26,6 +26,8 @@ from tidegate.model.values import Json, JsonObject
 
 
 class RescalingHandlers:
+    """Answers the paths that read or change the resource requirements of a job, and those about its rescales."""
+
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 

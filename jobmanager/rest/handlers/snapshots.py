@@ -42,6 +42,8 @@ class SavepointFormat(Enum):
 
 
 class SnapshotHandlers:
+    """Answers the asynchronous operations: checkpoints on demand, savepoints, stops with a savepoint, and the disposal of savepoints."""
+
     def __init__(self, backend: Backend, operations: Operations) -> None:
         self._backend = backend
         self._operations = operations

@@ -29,6 +29,8 @@ _OF_THE_CLUSTER = {
 
 
 class UnsupportedRoutes:
+    """Answers Flink's paths that have no counterpart here with an error, after the checks that Flink makes first."""
+
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 

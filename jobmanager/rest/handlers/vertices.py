@@ -16,6 +16,8 @@ _S = f"{_V}/subtasks/:subtaskindex"
 
 
 class VertexHandlers:
+    """Answers the paths below ``/jobs/:jobid/vertices/:vertexid``, except for flame graphs."""
+
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 

@@ -50,6 +50,8 @@ Figures = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class AssignedTasks:
+    """The number of deployed tasks, by TaskManager and by allocation; ``None`` counts those that have none."""
+
     by_task_manager: Mapping[TaskManagerId | None, int]
     by_allocation: Mapping[AllocationId | None, int]
 

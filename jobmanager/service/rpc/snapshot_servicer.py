@@ -52,6 +52,8 @@ class Disposal:
 
 
 class SnapshotServicer(JobManagerClientServiceServicer):
+    """Serves the calls of clients that take checkpoints and savepoints, stop jobs with a savepoint, and remove savepoints."""
+
     def __init__(self, core: JobManagerCore, disposal: Disposal) -> None:
         self._core = core
         self.disposal = disposal

@@ -19,6 +19,8 @@ _LOG = logging.getLogger(__name__)
 
 
 class CommitOutages:
+    """Logs a warning when commits of a sink keep failing, repeated at most every ``WARN_EVERY_MS`` for each operator of an attempt."""
+
     def __init__(self) -> None:
         self._warned_ms: dict[AttemptId, dict[str, int]] = {}
         """When the last warning was written, by attempt and operator whose commits fail."""

@@ -21,6 +21,8 @@ _ORIGIN = struct.Struct("<II")
 
 @dataclass(frozen=True, slots=True)
 class StoredBlock:
+    """Encoded frames that one producer's subtask wrote for one consumer, with their origin."""
+
     edge_id: int
     producer: int
     """The producer's subtask index."""

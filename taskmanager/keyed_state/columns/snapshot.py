@@ -45,6 +45,8 @@ class FrozenContent:
 
 
 class FrozenColumnarState(FrozenState):
+    """The frozen state of a columnar operator, as rows by key: what a snapshot writes."""
+
     def __init__(
         self,
         content: FrozenContent,

@@ -15,6 +15,8 @@ from tidegate.taskmanager.keyed_state.ttl import Ttl
 
 
 class HeapListCells:
+    """Lists by entry, each stored as one Python list in the table."""
+
     def __init__(self, table: StateTable) -> None:
         self._table = table
 
@@ -40,6 +42,8 @@ class HeapListCells:
 
 
 class HeapMapCells:
+    """Maps by entry, each stored as one dictionary in the table."""
+
     def __init__(self, table: StateTable) -> None:
         self._table = table
 

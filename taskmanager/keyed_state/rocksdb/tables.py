@@ -173,6 +173,8 @@ class RocksEntries(RocksTable):
 
 
 class RocksListCells(RocksCells):
+    """Lists by entry, each element stored as a row with a running number."""
+
     def __init__(self, database: RocksDatabase, rows: StateRows, changes: ChangedEntries) -> None:
         super().__init__(database, rows, changes)
         self._next = 0
@@ -213,6 +215,8 @@ class RocksListCells(RocksCells):
 
 
 class RocksMapCells(RocksCells):
+    """Maps by entry, each map entry stored as a row of its own."""
+
     def get(self, group: int, entry: Entry, key: MapKey) -> StateValue:
         content = self._database.get(self._start(group, entry) + encode_key(key))
         return None if content is None else self.rows.unpack(content)

@@ -50,6 +50,8 @@ _NO_PLACE = (
 
 
 class InputMode(Enum):
+    """How an input of a sorting operator is read: KEYED, sorted by key; HELD, kept in its order until the other input has ended; DIRECT, processed at once."""
+
     KEYED = "KEYED"
     HELD = "HELD"
     DIRECT = "DIRECT"

@@ -46,6 +46,8 @@ STEP_ROWS = 1 << 14
 
 
 class ColumnarAggregate(Operator):
+    """Aggregates rows by key over columns, without windows, and emits the running result of each key that a batch changed."""
+
     works_on = "arrow"
 
     def __init__(

@@ -54,6 +54,8 @@ class _Held:
 
 
 class AsyncWaitOperator(FunctionOperatorBase):
+    """Calls an asynchronous function for each record, with retries and a timeout, and emits its results (Flink: ``AsyncWaitOperator.java``)."""
+
     works_on = "records"
 
     def __init__(

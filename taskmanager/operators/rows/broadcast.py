@@ -164,6 +164,8 @@ class _KeyedWriting(_Writing, KeyedBroadcastProcessFunction.Context):
 
 
 class BroadcastProcessOperator(ListeningOperator):
+    """Runs a ``BroadcastProcessFunction`` on a stream without keys and a broadcast stream."""
+
     works_on = "records"
 
     def __init__(self, name: str, func: UserObject, descriptors: Sequence[MapStateDescriptor]) -> None:
@@ -196,6 +198,8 @@ class BroadcastProcessOperator(ListeningOperator):
 
 
 class KeyedBroadcastProcessOperator(ListeningOperator, KeyedOperator):
+    """Runs a ``KeyedBroadcastProcessFunction`` on a keyed and a broadcast stream."""
+
     def __init__(self, name: str, key: KeySpec, func: UserObject, descriptors: Sequence[MapStateDescriptor]) -> None:
         super().__init__(name, [key])
         self._func = func

@@ -55,6 +55,8 @@ class _Context(PatternContext):
 
 
 class CepOperator(FunctionOperatorBase, KeyedOperator):
+    """Matches a pattern on the events of each key, in the order of event time or of their arrival (Flink: ``CepOperator.java``)."""
+
     def __init__(self, name: str, key: KeySpec, options: CepOptions) -> None:
         super().__init__(name, [key])
         self._func = options.func

@@ -47,6 +47,8 @@ class PairContext(JoinContext):
 
 
 class IntervalJoinOperator(FunctionOperatorBase, KeyedOperator):
+    """Joins two keyed streams by an interval of event time (Flink: ``IntervalJoinOperator.java``)."""
+
     def __init__(
         self,
         name: str,

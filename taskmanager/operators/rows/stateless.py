@@ -33,6 +33,8 @@ class FunctionOperator(FunctionOperatorBase):
 
 
 class MapOperator(FunctionOperator):
+    """Calls a map function for each record."""
+
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, RecordsBatch)
         call, taken, copies = self._call, Blamed(batch.values), self._copies
@@ -49,6 +51,8 @@ class MapOperator(FunctionOperator):
 
 
 class FilterOperator(FunctionOperator):
+    """Keeps the records for which a filter function returns true."""
+
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, RecordsBatch)
         call, taken, copies = self._call, Blamed(batch.values), self._copies

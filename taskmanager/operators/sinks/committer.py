@@ -24,6 +24,8 @@ from tidegate.taskmanager.state.ports import FrozenState
 
 
 class CommitterOperator(Operator):
+    """Commits what all writers of a sink prepared, once they have finished, in a job that runs stage by stage."""
+
     works_on = "records"
 
     def __init__(self, name: str, sink: Sink) -> None:

@@ -38,6 +38,8 @@ class _Wanted:
 
 
 class Commits:
+    """Commits what a sink prepared, in order and with retries; in a pool thread if there is one."""
+
     def __init__(self, name: str, committer: Committer | None, context: OperatorContext) -> None:
         self._name = name
         self._committer = committer

@@ -42,6 +42,8 @@ SINK_STATES = frozenset({WRITER_STATE, COMMITTABLES, EPOCHS})
 
 
 class SinkOperator(Operator):
+    """Writes records with the writer of a sink, and prepares what is committed after a checkpoint."""
+
     works_on = "any"  # the writer says what it takes, and it is made when the operator is opened
 
     def __init__(

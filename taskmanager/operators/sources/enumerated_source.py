@@ -45,6 +45,8 @@ from tidegate.taskmanager.operators.user_code.boundary import user_error
 
 
 class EnumeratedSourceOperator(SourceOperator):
+    """Reads the splits that the enumerator of its source, which runs in a vertex of its own, assigns to it."""
+
     def __init__(
         self,
         name: str,

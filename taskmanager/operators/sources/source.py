@@ -55,6 +55,8 @@ RECORDS_IN_ERRORS = "numRecordsInErrors"
 
 
 class SourceOperator(Operator):
+    """Reads the splits of a source, and makes timestamps and watermarks (Flink: ``SourceOperator.java``)."""
+
     works_on = "any"
 
     def __init__(

@@ -19,6 +19,8 @@ PAUSES = "watermarkAlignmentPauses"
 
 
 class SourceAlignment:
+    """Aligns the watermark of a source with those of its group, through the JobManager: a source that is too far ahead pauses."""
+
     def __init__(self, context: OperatorContext, alignment: WatermarkAlignment, times: EventTimes) -> None:
         self._context = context
         self._alignment = alignment

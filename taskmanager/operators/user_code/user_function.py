@@ -40,6 +40,8 @@ from tidegate.taskmanager.state.ports import FrozenState
 
 
 class UserFunction:
+    """A user's function with its lifecycle in an operator: restore, open, snapshot, notifications and close."""
+
     def __init__(
         self,
         func: UserCode,
@@ -157,6 +159,8 @@ def joined(*parts: FrozenState | None) -> FrozenState | None:
 
 
 class InitializationContext(FunctionInitializationContext):
+    """The argument of ``CheckpointedFunction.initialize_state``."""
+
     def __init__(self, context: OperatorContext, backend: FunctionStateBackend, store: StateStore | None) -> None:
         self._context = context
         self._backend = backend

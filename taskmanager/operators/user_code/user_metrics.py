@@ -16,6 +16,8 @@ READ_EVERY_MS = 500.0
 
 
 class OperatorCounter(Counter):
+    """A counter of a user's function, stored among the metrics of its operator."""
+
     def __init__(self, metrics: Metrics, name: str) -> None:
         self._metrics = metrics
         self._name = name
@@ -61,6 +63,8 @@ class OperatorMeter(Meter):
 
 
 class OperatorDistribution(Distribution):
+    """A distribution of a user's function: count, sum, minimum and maximum of the values."""
+
     def __init__(self) -> None:
         self.count = 0
         self.sum = 0.0

@@ -34,6 +34,12 @@ class SnapshotWriter(Background, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AlignmentMetrics:
+    """Metrics of one checkpoint's alignment at a subtask.
+
+    ``start_delay_ms``: from the trigger to the first barrier. ``bytes_processed``: read during the alignment. ``waited_for``: the channel whose barrier came
+    last.
+    """
+
     start_delay_ms: float = 0.0
     alignment_ms: float = 0.0
     bytes_processed: int = 0

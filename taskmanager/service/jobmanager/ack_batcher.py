@@ -20,6 +20,8 @@ HOLD_S = 0.025
 
 
 class DelayedCall(Protocol):
+    """A scheduled call, as ``asyncio.TimerHandle``."""
+
     def cancel(self) -> None: ...
 
 

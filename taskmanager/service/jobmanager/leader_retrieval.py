@@ -23,6 +23,8 @@ ANSWER_S = 20.0
 
 
 class LeaderRetrieval(Protocol):
+    """Finds the address of the leading JobManager."""
+
     async def address(self) -> str:
         """Returns ``host:port`` of the last known leader, which may have been deposed meanwhile. Raises ``TidegateError`` while there is no leader, or it
         cannot be looked up.

@@ -24,6 +24,8 @@ PAUSE_BATCHES = 32
 
 
 class Strategy(Enum):
+    """The ways to aggregate a batch before the exchange, as drawn above."""
+
     RANGE = "range"
     DICTIONARY = "dictionary"
     GROUPED = "grouped"

@@ -22,6 +22,8 @@ Fold = Callable[[Accumulated | None, Record], Accumulated]
 
 
 class WindowContents(ABC):
+    """The contents of windows by key: their records, or an accumulator."""
+
     @abstractmethod
     def add(self, group: int, entry: Entry, record: Record) -> bool:
         """Adds a record. Returns whether the window surely had contents before."""

@@ -21,6 +21,8 @@ OnMerge = Callable[[AssignedWindow, list[AssignedWindow], AssignedWindow, list[A
 
 
 class MergingWindows:
+    """The merged windows of one key, each with the window under which its state is stored (Flink: ``MergingWindowSet.java``)."""
+
     def __init__(
         self,
         assigner: MergingWindowAssigner[Record, AssignedWindow],

@@ -33,6 +33,8 @@ def merging_windows_type(assigner: MergingWindowAssigner[Record, AssignedWindow]
 
 
 class MergingWindowOperator(WindowOperator):
+    """A window operator whose windows merge, as sessions do."""
+
     _merges = True
     _assigner: MergingWindowAssigner[Record, AssignedWindow]
 

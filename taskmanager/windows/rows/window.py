@@ -66,6 +66,8 @@ def _is_ours(assigner: WindowAssigner[Record, AssignedWindow]) -> bool:
 
 
 class WindowOperator(FunctionOperatorBase, KeyedOperator):
+    """Assigns records to windows and fires them by a trigger (Flink: ``WindowOperator.java``, ``EvictingWindowOperator.java``)."""
+
     _merges = False
 
     def __init__(self, name: str, key: KeySpec, input_type: TypeInformation, options: WindowOptions) -> None:

@@ -193,6 +193,8 @@ class Spilling:
 
 
 class WindowBuckets:
+    """The partial aggregates of all windows of a subtask, in buckets by key group, in memory or on disk."""
+
     def __init__(
         self,
         owned: KeyGroupRange,

@@ -39,6 +39,8 @@ _CONNECT_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Found:
+    """An object as it was read, with the version that a conditional write names."""
+
     content: bytes
     version: Version
     modified: datetime

@@ -77,6 +77,8 @@ class NotAnswered:
 
 @dataclass(frozen=True, slots=True)
 class LeadershipRequested:
+    """Event: this JobManager wants to lead. ``session``: names the request in the events that follow."""
+
     session: int
 
 
@@ -124,6 +126,8 @@ class WakeMe:
 
 @dataclass(frozen=True, slots=True)
 class Tell:
+    """Command: pass an event of the election on."""
+
     event: ElectionEvent
 
 
@@ -160,6 +164,8 @@ LeaseCommand = Look | Swap | WakeMe | Tell | Done | ChangeRefused | ChangeUnknow
 
 
 class LeaseState(Enum):
+    """The states of the machine, as drawn above."""
+
     WATCHING = "WATCHING"
     IN_LINE = "IN_LINE"
     CLAIMING = "CLAIMING"

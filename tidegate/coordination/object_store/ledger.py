@@ -39,6 +39,8 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Put:
+    """Writes an entry, whether it exists or not."""
+
     name: str
     value: bytes
 

@@ -59,6 +59,8 @@ class AfterMatchSkipStrategy(ABC):
 
 @dataclass(frozen=True, slots=True)
 class NoSkipStrategy(AfterMatchSkipStrategy):
+    """Keeps every match."""
+
     @property
     def is_skip_strategy(self) -> bool:
         """Returns false: no match is discarded."""
@@ -70,12 +72,16 @@ class NoSkipStrategy(AfterMatchSkipStrategy):
 
 @dataclass(frozen=True, slots=True)
 class SkipToNextStrategy(AfterMatchSkipStrategy):
+    """Discards the other matches that start with the same event as an emitted one."""
+
     def first_kept(self, match: Match) -> tuple[EventId, bool] | None:
         return min(events[0] for events in match.values()), True
 
 
 @dataclass(frozen=True, slots=True)
 class SkipPastLastStrategy(AfterMatchSkipStrategy):
+    """Discards the matches that start before or with the last event of an emitted one."""
+
     def first_kept(self, match: Match) -> tuple[EventId, bool] | None:
         return max(events[-1] for events in match.values()), True
 

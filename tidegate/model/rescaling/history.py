@@ -16,6 +16,8 @@ from tidegate.model.stats_summary import NO_SAMPLES, StatsSummary
 
 
 class TriggerCause(Enum):
+    """Why a rescale began."""
+
     INITIAL_SCHEDULE = "the job is started"
     UPDATE_REQUIREMENT = "another parallelism was asked for"
     NEW_RESOURCE_AVAILABLE = "there are more slots"
@@ -23,12 +25,16 @@ class TriggerCause(Enum):
 
 
 class TerminalState(Enum):
+    """How a rescale ended."""
+
     COMPLETED = "the job runs with it"
     FAILED = "it was tried in vain"
     IGNORED = "something else happened first"
 
 
 class TerminatedReason(Enum):
+    """Why a rescale ended."""
+
     SUCCEEDED = "all subtasks run"
     EXCEPTION_OCCURRED = "an exception"
     RESOURCE_REQUIREMENTS_UPDATED = "yet another parallelism was asked for"
