@@ -211,14 +211,14 @@ def check_name(name: str) -> None:
 
 
 def sys_names() -> frozenset[str]:
-    """The modules of Python's own library."""
+    """Returns the names of the modules of Python's standard library."""
     import sys
 
     return frozenset(sys.stdlib_module_names)
 
 
 def files_of(name: str) -> Mapping[str, str]:
-    """The text of each file of a new project, by its path below the project's folder."""
+    """Returns the text of each file of a new project, by its path below the project's folder."""
     return dict(_files(name))
 
 

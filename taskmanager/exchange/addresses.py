@@ -131,9 +131,8 @@ def _listen_unix(directory: str, name: str) -> tuple[socket.socket, str]:
 
 
 def _listen_tcp(listen: str, advertised_host: str) -> tuple[socket.socket, str]:
-    from tidegate.connectors.ports import (
-        bound,
-    )  # which brings NumPy and Arrow, for which the start of a TaskManager does not wait
+    # Imported here since it imports NumPy and Arrow, which would delay the start of a TaskManager.
+    from tidegate.connectors.ports import bound
 
     host = host_of(listen)
     sock = bound(host, ports_of(listen))

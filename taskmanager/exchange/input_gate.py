@@ -76,7 +76,9 @@ class ChannelInputGate:
         wakeup: Callable[[], None],
         send: _CreditSink,
     ) -> None:
-        """``names``: for each channel the index of its input, and its name in messages. ``send``: sends a channel's grant to its producer, from any thread."""
+        """Creates the channels. ``names``: for each channel the index of its input, and its name in messages. ``wakeup``: wakes the subtask, from any thread.
+        ``send``: sends a channel's grant to its producer, from any thread.
+        """
         self._channels = [_Channel(index, name) for index, name in names]
         self._clock = settings.clock
         self._wakeup = wakeup

@@ -64,7 +64,9 @@ class IoLoop:
     def __init__(
         self, name: str, clock: Clock, on_crash: Callable[[Exception], None], tls: TlsFiles | None = None
     ) -> None:
-        """``tls``: for connections by TCP."""
+        """Creates the loop; ``start`` starts its thread. ``on_crash``: called in that thread with an error that ends it. ``tls``: files for TLS over TCP;
+        ``None``: no TLS.
+        """
         self._clock, self._tls = clock, tls
         self._on_crash = on_crash
         self._selector = selectors.DefaultSelector()

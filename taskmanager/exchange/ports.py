@@ -79,7 +79,7 @@ class ResultPartition(Protocol):
         """Returns how full the fullest subpartition is, of the bytes that it may hold: 0 to 1."""
 
     def slice_bytes(self) -> int | None:
-        """Returns about how many bytes to emit at once while a consumer is slow, or not known to be fast; ``None``: any number."""
+        """Returns the bytes that a step should emit at most while some consumer is slow or its speed is unknown; ``None``: any number."""
 
     @property
     def sent_frames(self) -> int:

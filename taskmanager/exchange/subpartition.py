@@ -136,12 +136,12 @@ class Subpartition:
 
     @property
     def limit_bytes(self) -> int:
-        """The bytes that may be queued: little for a consumer that grants little."""
+        """The number of bytes up to which the subtask may add frames. It is lower for a slow consumer."""
         return self._limit_bytes if self.short_bytes is None else min(self.short_bytes, self._limit_bytes)
 
     @property
     def short_bytes(self) -> int | None:
-        """The window of a consumer that is slow, or whose speed is not known; ``None``: it is fast."""
+        """The lower limit in bytes that applies while the consumer is slow or its speed is unknown; ``None``: the consumer is fast."""
         return short_window(self._bounds, self.credit)
 
     @property
@@ -154,7 +154,7 @@ class Subpartition:
 
     @property
     def used_share(self) -> float:
-        """The part of its bound that is queued: 0 to 1."""
+        """The queued bytes as a share of ``limit_bytes``, from 0 to 1."""
         return min(1.0, self._queued_bytes / max(1, self.limit_bytes))
 
     # --- I/O thread ---

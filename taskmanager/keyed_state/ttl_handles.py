@@ -27,10 +27,12 @@ Stamped = tuple[StateValue, int]
 
 
 class TtlPlace:
-    """What the handles of one state share: the entry of the current key, the time, and the cleanup."""
+    """Gives the handles of one state that expires the current key's entry and the time, and removes some expired entries at each access."""
 
     def __init__(self, backend: KeyedBackend, windowed: bool, ttl: Ttl, sweep: Sweep, copies: RecordCopy) -> None:
-        """``copies``: copies what reducing and aggregating functions return."""
+        """Connects a handle to its backend. ``sweep``: removes some expired entries at each access. ``copies``: copies what reducing and aggregating functions
+        return.
+        """
         self.copies = copies
         self._backend = backend
         self._windowed = windowed

@@ -19,7 +19,7 @@ class SourcePause:
     """Decides whether and for how long a source pauses after a barrier. All times are in ms."""
 
     def __init__(self, share: float, now_ms: float) -> None:
-        """``share``: the part of the time between barriers that may be paused; 0: never. ``now_ms``: of a clock that never goes back."""
+        """Begins without a pause. ``share``: the part of the time between barriers that may be paused; 0: never. ``now_ms``: read from a monotonic clock."""
         self._share = share
         self._barrier_ms = now_ms
         self._has_waited = False

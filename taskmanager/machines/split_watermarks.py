@@ -34,7 +34,7 @@ class SplitWatermarks:
     """Combines the watermarks of the splits of one source subtask, those that it has not begun included."""
 
     def __init__(self, idle_timeout_ms: int | None = None) -> None:
-        """``idle_timeout_ms``: a split without records becomes idle after this time; ``None``: never."""
+        """Begins without splits. ``idle_timeout_ms``: a split without records becomes idle after this time; ``None``: never."""
         self._idle_timeout_ms = idle_timeout_ms
         self._splits: dict[str, _Split] = {}
         self._expected: dict[str, int] = {}

@@ -281,7 +281,7 @@ class SubtaskLifecycle:
     """The state machine of one subtask. ``checkpointing``: the job takes checkpoints. ``has_inputs``: false for a source."""
 
     def __init__(self, *, checkpointing: bool, has_inputs: bool, has_snapshots: bool = True) -> None:
-        """``has_snapshots``: false for a job in BATCH execution mode, which has no savepoints either."""
+        """Begins in CREATED. ``has_snapshots``: false for a job in BATCH execution mode, which has no savepoints either."""
         self._now: Lifecycle = Created()
         self._has_snapshots = has_snapshots
         self._checkpointing = checkpointing

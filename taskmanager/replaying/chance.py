@@ -33,7 +33,7 @@ class AskedForChance:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Context in which the thread's calls are watched, unless a debugger or a profiler is active."""
+        """Watches the thread's calls within the context; does nothing while a debugger or a profiler is active."""
         if sys.getprofile() is not None or sys.gettrace() is not None:
             yield
             return

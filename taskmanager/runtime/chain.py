@@ -102,8 +102,8 @@ class OperatorChain:
         task_events: TaskEventDispatcher | None = None,
         times: OperatorTimes | None = None,
     ) -> None:
-        """``keys``: key functions of outputs that are keyed by a function of one record. ``task_events``: ``None`` for a chain that had finished. ``times``:
-        counts the busy time of the operators; ``None``: it is not measured.
+        """Connects the operators, head first. ``keys``: key functions of outputs that are keyed by a function of one record. ``task_events``: ``None`` for a
+        chain that had finished. ``times``: counts the busy time of the operators; ``None``: it is not measured.
         """
         self._operators = list(operators)
         self._times = OperatorTimes(len(self._operators), lambda: 0.0) if times is None else times

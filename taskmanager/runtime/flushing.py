@@ -29,7 +29,9 @@ class FlushTimer:
     """
 
     def __init__(self, timeout_ms: int | None, tolerated_ms: float = 0.0) -> None:
-        """``tolerated_ms``: the next step may end this much behind the flush time."""
+        """Creates a timer without a flush to do. ``timeout_ms``: the longest time that an emitted record waits; ``None``: there are no flushes by time.
+        ``tolerated_ms``: how much later than the flush time the next step may end.
+        """
         self._timeout_ms = timeout_ms
         self._tolerated_ms = tolerated_ms
         self._round_ms: float | None = None

@@ -30,7 +30,7 @@ class Mailbox:
     """The mails of one subtask. ``put`` and ``wake`` may be called from any thread, the rest from the subtask's thread."""
 
     def __init__(self, now_ms: Callable[[], float] = lambda: time.monotonic() * 1000) -> None:
-        """``now_ms``: the clock by which the latency of mails is measured."""
+        """Creates an empty mailbox. ``now_ms``: the clock by which the latency of mails is measured."""
         self._now_ms = now_ms
         self._mails: deque[tuple[float, Mail]] = deque()
         self.taken = 0

@@ -154,7 +154,7 @@ class ChainOutput:
     )
 
     def __init__(self, name: str, type_info: Any, *, reuses_objects: bool = False) -> None:
-        """``reuses_objects``: all consumers get the same records instead of copies."""
+        """Creates an output without targets. ``reuses_objects``: all targets get the same records instead of copies."""
         self._name = name
         self._type_info = type_info
         where = f"operator '{name}'"

@@ -40,22 +40,25 @@ class SliceMeter(Protocol):
     def start(self) -> None: ...
 
     def spent_ms(self, records: int, elapsed_ms: float) -> float:
-        """Returns what the step that began with ``start`` and took ``elapsed_ms`` has cost itself."""
+        """Returns the cost in ms of the step that began with ``start``. ``elapsed_ms``: its duration."""
 
 
 class OutputLimit(Protocol):
-    """The bound that slow consumers set to the output of one step."""
+    """Limits what a step emits, so that little data waits for a slow consumer."""
 
     def slice_bytes(self) -> int | None:
-        """Returns about how many bytes to emit in one step; ``None``: any number."""
+        """Returns the bytes that a step should emit at most; ``None``: every consumer is fast, so a step may emit any number."""
 
     def emitted_bytes(self) -> int:
-        """Returns how many bytes were emitted so far."""
+        """Returns the number of bytes that were emitted since the subtask began."""
 
 
 class SliceSizer:
-    """Estimates the size of slices. ``columnar``: not sliced for the chain's own sake. ``step_ms``: longest step that is aimed at (``tidegate.mailbox.slice``).
-    ``most_records``: never more, whatever they cost. ``outputs``: what bounds a slice by what it emits.
+    """Decides how many records the next step passes to a chain, from what the steps before it cost and emitted.
+
+    ``columnar``: the chain works on columns, so only ``outputs`` limits a step. ``step_ms``: the longest step that is aimed at (``tidegate.mailbox.slice``).
+    ``first_records``: the size of the first step. ``most_records``: an upper bound, whatever records cost. ``meter``: measures a step; ``None``: its whole
+    duration counts. ``outputs``: the bytes that a step should emit at most.
     """
 
     def __init__(
@@ -81,13 +84,13 @@ class SliceSizer:
 
     @property
     def gather_bytes(self) -> int:
-        """The size up to which waiting batches are gathered into one, in bytes, which saves the cost of a batch."""
+        """The size in bytes up to which waiting batches are combined into one; 0: each batch is processed alone."""
         if self._columnar:
             return GATHER_BYTES
         return RECORDS_GATHER_BYTES if self._records > 1 else 0
 
     def size(self) -> int:
-        """Begins a step; returns the most records for it, at least one."""
+        """Begins a step; returns the largest number of records for it, at least 1. ``WHOLE`` stands for all records of a batch."""
         if self._meter is not None and not self._columnar:
             self._meter.start()
         most = WHOLE if self._columnar else self._records

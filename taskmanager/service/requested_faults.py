@@ -101,8 +101,8 @@ class FaultServicer(taskmanager_pb2_grpc.TaskManagerFaultsServicer):
         has_executors: bool = False,
         kill: Kill | None = None,
     ) -> None:
-        """``are_allowed``: whether the JobManager was started with ``--allow-faults``. ``has_executors``: subtasks run in executors of Spark, not as children
-        of this process.
+        """Connects the servicer to what it can disturb. ``are_allowed``: returns whether the JobManager was started with ``--allow-faults``. ``has_executors``:
+        subtasks run in executors of Spark, not as children of this process.
         """
         messages, delays = injection.messages, injection.delays
         self._pids = pids

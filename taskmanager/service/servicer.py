@@ -77,7 +77,7 @@ class TaskManagerService(taskmanager_pb2_grpc.TaskManagerServicer):
         return _submitted(message, deployment)
 
     def sees(self, task: tv.SubmittedTask) -> None:
-        """Called with each task before it is started."""
+        """Takes note of a task before it is started; does nothing unless it is overridden."""
 
     async def CancelTask(self, request: taskmanager_pb2.CancelTaskRequest, context: object) -> common_pb2.Ack:
         try:

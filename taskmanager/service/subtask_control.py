@@ -75,7 +75,9 @@ class SubtaskControl:
         align: Align | None = None,
         kv_states: KvStatePort | None = None,
     ) -> None:
-        """``align``: reports the watermark of a source to the JobManager. ``kv_states``: the registry of queryable state."""
+        """Connects the streams of subtasks to the parts of the TaskManager. ``align``: reports the watermark of a source to the JobManager. ``kv_states``: the
+        registry of queryable state.
+        """
         self._kv_states = kv_states
         self._executor = executor
         self._align = align

@@ -81,7 +81,9 @@ class ControlStream:
     """
 
     def __init__(self, entry: SubtaskEntry, deliver: Callable[[Mail], None], tls: TlsFiles | None = None) -> None:
-        """``tls``: used for TCP. Raises ``OSError`` when its files cannot be read."""
+        """Prepares a stream to the TaskManager. ``deliver``: called with each message. ``tls``: files for TLS over TCP. Raises ``OSError`` when they cannot be
+        read.
+        """
         self._entry = entry
         self._deliver = deliver
         connection, self._target = addresses.make_client(entry.control_address, tls)

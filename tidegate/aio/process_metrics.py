@@ -40,7 +40,7 @@ class StatusMetrics:
     process. Loads are averages since the previous call, as a share of this machine's processors, and absent in the first one."""
 
     def __init__(self, pid: int | None = None) -> None:
-        """``pid``: this process by default. Raises ``psutil.NoSuchProcess``."""
+        """Measures the process ``pid``; this one by default. Raises ``psutil.NoSuchProcess``."""
         self._process = psutil.Process(pid)
         self._processors = psutil.cpu_count() or 1
         self._process.cpu_percent()  # its first answer is about no time at all

@@ -35,8 +35,9 @@ class TlsTransport(Transport):
     """TLS with certificates of the configured keystores at both ends. Thread-safe."""
 
     def __init__(self, tls: Reloaded[Material], cluster: str = "") -> None:
-        """``tls``: with credentials. ``cluster``: the name in the certificates of servers; empty for that of the own certificate. Raises
-        ``ConfigurationError`` for a certificate without a name, and for pinned certificates that are in neither store."""
+        """Takes the TLS material, which must have credentials. ``cluster``: the name in the certificates of servers; empty: that in the own certificate. Raises
+        ``ConfigurationError`` for a certificate without a name, and for pinned certificates that are in neither store.
+        """
         self.tls = self._tls = tls
         self._cluster = cluster
         believed(tls.get())
@@ -101,8 +102,12 @@ class TlsTransport(Transport):
         given, lock = self._tls.get(), threading.Lock()
 
         def renewed() -> grpc.ServerCertificateConfiguration | None:
-            """Called by gRPC for each connection, in threads of its own. Where it gets another configuration, gRPC drops the one before, also while another
-            thread begins a handshake with it, and crashes: so it gets one after a renewal alone (grpcio 1.85)."""
+            """Returns a new configuration once after each renewal of the certificate, ``None`` otherwise. gRPC calls it for each connection, from its own
+            threads.
+
+            When gRPC gets a configuration, it drops the one before, even while another thread begins a handshake with it, which crashes (grpcio 1.85);
+            therefore none is returned without a renewal.
+            """
             nonlocal given
             with lock:
                 material = self._tls.get()

@@ -65,11 +65,11 @@ class WatermarkGenerator(ABC):
 
     @abstractmethod
     def on_event(self, event: Record, event_timestamp: int, output: WatermarkOutput) -> None:
-        """Called for each record with its timestamp (the smallest int64: none). A watermark that is emitted here directly follows the record."""
+        """Is called for each record with its timestamp (the smallest int64: none). A watermark that is emitted here directly follows the record."""
 
     @abstractmethod
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
-        """Called every ``pipeline.auto-watermark-interval``; may emit a watermark."""
+        """Is called every ``pipeline.auto-watermark-interval``; may emit a watermark."""
 
 
 @dataclass(frozen=True, slots=True)

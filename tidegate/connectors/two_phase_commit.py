@@ -99,7 +99,7 @@ class Transactions:
             self._handled.append(holder.handle)
 
     def pre_commit(self, checkpoint_id: int) -> list[Committable]:
-        """Pre-commits the open transaction and begins the next; returns the committable."""
+        """Ends the open transaction with a pre-commit and begins the next one; returns the committable."""
         function, holder = self._function, self._function.current
         if holder is None:
             return []  # at the end: nothing was written since the last one

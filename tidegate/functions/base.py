@@ -64,10 +64,10 @@ class Function(ABC):  # noqa: B024  (its methods are hooks)
     """The base class of all user functions."""
 
     def open(self, runtime_context: RuntimeContext) -> None:  # noqa: B027  (optional hook)
-        """Called in the subtask before the first record."""
+        """Is called in the subtask before the first record."""
 
     def close(self) -> None:  # noqa: B027  (optional hook)
-        """Called after the last record, also when the subtask failed."""
+        """Is called after the last record, also when the subtask failed."""
 
 
 @runtime_checkable

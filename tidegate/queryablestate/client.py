@@ -131,8 +131,9 @@ class QueryableStateClient:
         *,
         trusts_pickles: bool = False,
     ) -> None:
-        """``options``: those of the cluster, such as ``security.ssl.internal.*``. ``trusts_pickles``: whether objects of classes are unpickled, which
-        lets the answering process run code here. Raises ``ConfigurationError``."""
+        """Creates a client of the JobManager at the address. ``options``: those of the cluster, such as ``security.ssl.internal.*``. ``trusts_pickles``:
+        whether objects of classes are unpickled, which lets the answering process run code here. Raises ``ConfigurationError``.
+        """
         self._trusts_pickles = trusts_pickles
         configuration = Configuration.from_strings(options or {})
         self._transport, self._metadata = transport_of(configuration), call_metadata(configuration)

@@ -82,8 +82,9 @@ class RecordCopy:
         is_plain: bool = False,
         keeps_apart: bool = True,
     ) -> None:
-        """``shared``: classes of records that are not copied. ``is_plain``: the declared type has only fields of immutable values. ``keeps_apart``:
-        false when ``copy`` returns its argument."""
+        """Takes a copy function. ``shared``: classes of records that are not copied. ``is_plain``: the declared type has only fields of immutable values.
+        ``keeps_apart``: false when ``copy`` returns its argument.
+        """
         self._is_plain = is_plain
         self.keeps_apart = keeps_apart
         """Whether ``copy`` copies; false: it returns its argument."""

@@ -94,7 +94,7 @@ class SharedTls:
     """
 
     def __init__(self, sock: TlsSocket) -> None:
-        """``sock``: not connected; see ``connect``."""
+        """Takes a socket that is not connected yet; ``connect`` connects it."""
         self._socket = sock
         self._lock = threading.Lock()
 

@@ -30,7 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def tidegate_session_cluster() -> Iterator[MiniCluster]:
-    """A session-wide cluster of one TaskManager with two slots, for tests without special requirements."""
+    """Provides one cluster for the test session, of one TaskManager with two slots, for tests without special requirements."""
     from tidegate.testing import MiniCluster
 
     with MiniCluster() as cluster:
@@ -39,7 +39,7 @@ def tidegate_session_cluster() -> Iterator[MiniCluster]:
 
 @pytest.fixture
 def tidegate_cluster(request: pytest.FixtureRequest) -> Iterator[MiniCluster]:
-    """The cluster on which ``env.execute()`` of the test runs: the session's, or one of its own with the marker ``tidegate``."""
+    """Provides the cluster on which ``env.execute()`` of the test runs: the session's, or one of its own if the test has the marker ``tidegate``."""
     mark = request.node.get_closest_marker("tidegate")
     if mark is None:
         cluster: MiniCluster = request.getfixturevalue("tidegate_session_cluster")

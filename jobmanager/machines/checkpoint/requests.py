@@ -68,7 +68,7 @@ class CheckpointRequests:
         return self._queue.clear()
 
     def on_timer(self) -> CheckpointRequest | None:
-        """Re-arms the timer; returns a periodic request, or ``None`` when the scheduler is off."""
+        """Starts the timer again; returns a periodic request, or ``None`` when the scheduler is off."""
         if not self.is_active or self._schedule is None:
             return None
         next_ms = self._schedule.next(self._buffer.now_ms)

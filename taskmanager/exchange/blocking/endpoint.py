@@ -100,7 +100,9 @@ class StoredSubpartition(Subpartition):
     def __init__(
         self, settings: ExchangeSettings, exchange: StoredExchange, partition: int, origin: tuple[int, int]
     ) -> None:
-        """``origin``: the edge id, and the producer's subtask index."""
+        """Creates a subpartition without frames. ``partition``: the consumer's partition in Spark's shuffle. ``origin``: the edge id, and the producer's
+        subtask index.
+        """
         super().__init__(settings.queue, settings.clock, lambda: None)
         self._exchange = exchange
         self._partition = partition

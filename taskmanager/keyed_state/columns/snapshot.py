@@ -56,7 +56,9 @@ class FrozenColumnarState(FrozenState):
         base: SegmentChain | None,
         chained: Callable[[SegmentChain], None] | None,
     ) -> None:
-        """``chained``: takes the chain that later snapshots may build upon; ``None``: they may not."""
+        """Takes the frozen rows. ``base``: the chain of files on which the snapshot may build. ``chained``: called with the chain on which later snapshots may
+        build; ``None``: they may not.
+        """
         self._frozen = content.rows
         self._unloaded = content.unloaded
         self._expired_ms = content.expired_ms

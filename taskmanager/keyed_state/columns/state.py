@@ -84,7 +84,9 @@ class ColumnarKeyedState:
         memory: RowMemory = UNBOUNDED,
         eager_bytes: int = EAGER_BYTES,
     ) -> None:
-        """``eager_bytes``: restored state up to this size is read at once."""
+        """Creates empty state. ``keys``, ``values``: the columns. ``owned``: the key groups of this subtask. ``eager_bytes``: restored state up to this size is
+        read at once, larger state while the operator runs.
+        """
         held = values if expiry is None else [*values, pa.field(TTL_COLUMN, pa.int64(), nullable=False)]
         self.rows = ColumnarRows(operator, keys, held, owned, max_parallelism, memory)
         self.increments = Increments()

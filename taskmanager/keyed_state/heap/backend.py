@@ -64,7 +64,7 @@ class KeyedStateBackend(KeyedBackend):
         *,
         reuses_objects: bool = False,
     ) -> None:
-        """``reuses_objects``: what functions put into state is not copied to keep it apart from their own objects."""
+        """Creates an empty backend for the ``owned`` key groups. ``reuses_objects``: values that functions put into state are stored without a copy."""
         super().__init__(operator, owned, key_type, now_ms)
         self._reuses_objects = reuses_objects
         self._restored_checkpoint_id = restored_checkpoint_id

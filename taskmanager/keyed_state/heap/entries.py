@@ -97,7 +97,7 @@ class EntryColumns:
     """Collects the entries of some key groups as columns for a snapshot file; in an incremental one the keys of removed entries follow."""
 
     def __init__(self, layout: EntryFormat, kinds: Set[type]) -> None:
-        """``kinds``: types of the namespaces of all batches that must have the same columns."""
+        """Begins an empty batch of entries. ``kinds``: the types of the namespaces of all batches of the snapshot, since all batches have the same columns."""
         self.layout = layout
         self.kinds = kinds
         self.keys: list[Key] = []

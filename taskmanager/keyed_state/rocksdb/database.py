@@ -145,7 +145,9 @@ class RocksDatabase:
     """
 
     def __init__(self, settings: RocksDBSettings, directory: str, subtask: int = 0) -> None:
-        """``directory``: of the attempt. Raises ``InvalidJob`` when rocksdict is not installed, and ``StorageError`` when the database cannot be opened."""
+        """Opens a new database. ``directory``: a directory of this attempt. Raises ``InvalidJob`` when rocksdict is not installed, and ``StorageError`` when
+        the database cannot be opened.
+        """
         self.settings = settings
         self._library = _Library.load()
         own = settings.directories

@@ -53,7 +53,7 @@ class ColumnarAggregate(Operator):
     def __init__(
         self, name: str, keys: Sequence[str], aggregates: Aggregates, schema: pa.Schema, ttl: Ttl | None = None
     ) -> None:
-        """``schema``: of the input. Raises ``SchemaMismatch`` when a column is missing or has an unfit type."""
+        """Plans the aggregation. ``schema``: of the input. Raises ``SchemaMismatch`` when a column is missing or has an unfit type."""
         self._ttl = ttl
         self._plan = plan_of_rows(name, keys, aggregates, schema)
 

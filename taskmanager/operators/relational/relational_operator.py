@@ -329,10 +329,10 @@ class RelationalOperator(KeyedOperator):
             state.clean(rows, now_ms)
 
     def begin_batch(self) -> None:
-        """Called before the rows of a batch are processed, so that an operator can prepare them together; does nothing here."""
+        """Prepares the rows of a batch together, before they are processed one by one; does nothing unless it is overridden."""
 
     def end_batch(self, out: list[Change]) -> None:
-        """Called after the rows of a batch, when states are written. Adds what is emitted to ``out``."""
+        """Finishes a batch after the states of its keys were written; adds what it emits to ``out``. Does nothing unless it is overridden."""
 
     @abstractmethod
     def change(self, state: Any, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:

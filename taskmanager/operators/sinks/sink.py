@@ -55,7 +55,9 @@ class SinkOperator(Operator):
         commits_apart: bool = False,
         reports: bool = False,
     ) -> None:
-        """``commits_apart``: what it prepares at its end is committed by a ``CommitterOperator``. ``reports``: it emits reports of its commits."""
+        """Creates the operator; the writer is made when it opens. ``commits_apart``: a ``CommitterOperator`` commits what it prepares at its end. ``reports``:
+        it emits reports of its commits.
+        """
         self._name = name
         self._reports = reports
         self._confirmed = self._reported = 0
@@ -295,7 +297,7 @@ class Vote:
     """The committables of one checkpoint. It is open until the slow part of it has run, which it does once."""
 
     def __init__(self, sealed: Sequence[Committable] | Callable[[], Sequence[Committable]]) -> None:
-        """``sealed``: what ``SinkWriter.seal`` returned."""
+        """Takes the result of ``SinkWriter.seal``: the committables, or a function that does the slow part and returns them."""
         self._rest = sealed if callable(sealed) else None
         self._found: Sequence[Committable] = () if callable(sealed) else sealed
         self.error: Exception | None = None

@@ -50,8 +50,9 @@ class UserFunction:
         keeps_operator_state: bool = False,
         own_states: frozenset[str] = frozenset(),
     ) -> None:
-        """``func``: the function of the program, perhaps inside an adapter. ``keeps_operator_state``: its operator keeps operator state, through ``restore``.
-        ``own_states``: names of operator state that belong to the operator, not the function.
+        """Wraps a function. ``func``: the program's function, perhaps inside an adapter. ``operator``: the operator's name, for messages.
+        ``keeps_operator_state``: its operator keeps operator state, through ``restore``. ``own_states``: names of operator state that belong to the operator,
+        not the function.
         """
         self._own_states = own_states
         self._keeps = keeps_operator_state

@@ -53,7 +53,9 @@ class Replay:
         channels: Sequence[ChannelStateHandle],
         context: OperatorContext,
     ) -> None:
-        """``inputs``: in the order of ``deployment.inputs``. ``context``: of the head, with which key functions are opened."""
+        """Plans the replay of restored in-flight data. ``inputs``: in the order of ``deployment.inputs``. ``channels``: the handles of the data. ``context``:
+        of the head operator, with which key functions are opened.
+        """
         self._deployment = deployment
         self._inputs = inputs
         self._context = context

@@ -33,7 +33,9 @@ class TaskEventDispatcher:
         mail: Callable[[Callable[[], None]], None] | None,
         send: SendTaskEvent | None,
     ) -> None:
-        """``mail`` and ``send`` are ``None`` for a chain without a subtask, as in a test harness: events do not leave the chain."""
+        """Connects the operators of a chain. ``mail`` runs a call in the subtask's thread, and ``send`` sends an event to other subtasks; both are ``None`` in
+        a test harness, where no event leaves the chain.
+        """
         self._operators = operators
         self._in_front_of = {link.target: link.source for link in program.links}
         self._feeding = {output.edge_id: output.operator for output in program.outputs}

@@ -90,7 +90,7 @@ class ChannelInput:
         snapshots: SnapshotDriver,
         sizer: SliceSizer,
     ) -> None:
-        """``channels``: the channels of the gate, as the deployment and checkpoints describe them."""
+        """Connects the parts of an input. ``channels``: the channels of the gate, as the deployment and checkpoints describe them."""
         self._gate = gate
         self._alarms = services.alarms
         self._channels = channels

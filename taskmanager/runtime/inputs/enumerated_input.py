@@ -28,7 +28,7 @@ class EnumeratedInput:
         sizer: SliceSizer,
         emitted: Callable[[], int],
     ) -> None:
-        """``emitted()``: the number of records that the source has emitted."""
+        """Connects the source's reader to the channels from its enumerator. ``emitted``: returns the number of records that the source has emitted."""
         self._channels = channels
         self._source = source
         self._sizer = sizer

@@ -50,7 +50,7 @@ class SourceInput:
         emitted: Callable[[], int],
         pace: SourcePace,
     ) -> None:
-        """``emitted()``: the number of records that the source has emitted."""
+        """Connects the source at the head of a chain. ``emitted``: returns the number of records that the source has emitted."""
         self._source = source
         self._chain = chain
         self._snapshots = snapshots

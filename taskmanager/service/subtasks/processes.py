@@ -46,7 +46,9 @@ class SparkSubtasks:
         tls: SubtaskTls | None = None,
         failures: Path | None = None,
     ) -> None:
-        """``local_roots``: disks for copies of state; an allocation has its own directory on one of them. ``failures``: where subtasks keep theirs."""
+        """Takes the resources of subtasks. ``local_roots``: disks for copies of state; an allocation has its own directory on one of them. ``failures``: the
+        directory in which subtasks keep their failures for a replay.
+        """
         self._failures = failures
         self._cancellation_interval_ms, self._tls = cancellation_interval_ms, tls
         self._memory = memory

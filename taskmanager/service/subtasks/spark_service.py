@@ -36,10 +36,8 @@ class SparkService:
         self._rehearses_sql = configuration.get(SparkOptions.REHEARSE_SQL)
         self._discover: Callable[[], str] = lambda: "{}"
         if configuration.get(TaskManagerOptions.EXTERNAL_RESOURCES):
-            from tidegate.taskmanager.service.external_resources import (
-                declared_in,
-                discover,
-            )  # with modules that few need
+            # Imported here since few TaskManagers have external resources.
+            from tidegate.taskmanager.service.external_resources import declared_in, discover
 
             self._discover = partial(discover, declared_in(configuration))
         self.ports = configuration.get(RuntimeOptions.DATA_PORT)
@@ -62,10 +60,8 @@ class SparkService:
         """Checks, where Spark is a cluster, that its executors can run subtasks. Raises ``ExternalError`` when they cannot."""
         session = self._session
         if session is not None and not session.is_embedded:
-            from tidegate.taskmanager.spark.executors.check import (
-                check_executors,
-                described,
-            )  # which an embedded Spark does not need
+            # Imported here since an embedded Spark has no executors to check.
+            from tidegate.taskmanager.spark.executors.check import check_executors, described
 
             tell(f"the check of what the executors of {self.master} have, and of what they reach")
             found = await self._pool.submit(partial(check_executors, session, control_address, self.ports))

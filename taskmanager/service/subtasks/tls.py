@@ -26,7 +26,9 @@ class SubtaskTls:
     """Adds the TaskManager's current TLS key and certificates to the settings of subtasks that start."""
 
     def __init__(self, tls: Reloaded[Material], directory: Path, pins: str, *, is_here: bool) -> None:
-        """``is_here``: subtasks run on this machine; then ``directory`` gets the files. ``pins``: pinned fingerprints, separated by commas."""
+        """Takes the TaskManager's TLS material. ``is_here``: subtasks run on this machine and read files below ``directory``. ``pins``: pinned fingerprints,
+        separated by commas.
+        """
         self.material, self._directory, self.pins, self._is_here = tls, directory, pins, is_here
         self._written: Material | None = None
 

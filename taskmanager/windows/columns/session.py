@@ -93,7 +93,9 @@ class ColumnarSession(Operator):
         gap_ms: int | None = None,
         columns: Sequence[str] = (),
     ) -> None:
-        """``gap_ms``: of the sessions that arrive; ``None``: not known. ``columns``: of partials, to which state of earlier versions is converted."""
+        """Plans the merging of partial sessions. ``gap_ms``: the gap of the sessions that arrive; ``None``: not known. ``columns``: the columns of partials, to
+        which state of earlier versions is converted.
+        """
         self._name = name
         self._keys = tuple(keys)
         self._aggregates = aggregates

@@ -62,7 +62,7 @@ class FiringContext(WindowContext[AssignedWindow]):
     def __init__(
         self, timers: KeyedTimers, backend: KeyedBackend, window_store: StateStore | None, global_store: StateStore
     ) -> None:
-        """``window_store``: ``None`` where windows merge, since the state of merging windows would have to be merged too."""
+        """Connects the context to timers and state. ``window_store``: ``None`` where windows merge, since their state would have to be merged too."""
         self.current: AssignedWindow = None
         self._timers = timers
         self._backend = backend

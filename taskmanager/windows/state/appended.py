@@ -107,7 +107,7 @@ class Appended(KeptChanges[_Added]):
     """Rows that were added to windows since the last checkpoint, which an incremental checkpoint writes. Column 0 of a batch is the number of its window."""
 
     def __init__(self, limit_bytes: int | None = None) -> None:
-        """``limit_bytes``: if more bytes wait, nothing is kept; ``None``: not bounded."""
+        """Begins without partials. ``limit_bytes``: when more bytes wait for the next snapshot, none are kept; ``None``: there is no limit."""
         super().__init__()
         self._limit_bytes = limit_bytes
         self._fired: int | None = None

@@ -67,8 +67,8 @@ class RestoredWindows(RestoredPart[Windows, list[SpilledRun]]):
         write: WriteRun,
         unread: UnreadWindows | None = None,
     ) -> None:
-        """``write``: writes what cannot stay as it is to a file of the attempt. ``unread``: finds windows before all is settled; ``None``: no window fires
-        before.
+        """Takes the files of a checkpoint, none of which is read yet. ``write``: writes what cannot stay as it is to a file of the attempt. ``unread``: finds
+        windows that fire before everything is read; ``None``: no window does.
         """
         self._form = form
         self._owned = KeyGroupRange(parts[0].start, parts[-1].end)

@@ -124,7 +124,9 @@ class UnreadWindows:
         source: PartialSource,
         directory: str,
     ) -> None:
-        """``directory``: where parts that come from an object store are kept."""
+        """Takes the files of a checkpoint. ``parts``: the ranges of key groups that are read one after another. ``directory``: where parts that come from an
+        object store are kept.
+        """
         self._form = form
         self._parts = parts
         self._segments = in_reading_order(segments)[::-1]

@@ -29,7 +29,7 @@ class RestClient:
         tls: ssl.SSLContext | None = None,
         headers: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """``tls``: for HTTPS. ``headers``: of each request; they authenticate the user."""
+        """Creates a client for a JobManager's REST address. ``tls``: for HTTPS. ``headers``: sent with each request, to authenticate the user."""
         self._headers = headers
         self._address, self._tls = address, tls
         self._timeout_s = timeout_s

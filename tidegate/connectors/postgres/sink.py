@@ -188,7 +188,7 @@ class _RowWriter(SinkWriter):
 
     @abstractmethod
     def _begin(self) -> None:
-        """Called when a transaction has begun."""
+        """Reacts to the begin of a transaction; does nothing unless it is overridden."""
 
     @abstractmethod
     def _send(self, texts: Sequence[pa.Array], first: int) -> None:

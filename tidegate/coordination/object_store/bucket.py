@@ -51,7 +51,7 @@ class Bucket:
     """Objects below a prefix of a bucket. All methods block, and raise ``Unavailable``. A write that raised may have happened, or may happen later."""
 
     def __init__(self, store: ObjectStore, prefix: str, url: str) -> None:
-        """``url``: the address for messages."""
+        """Takes an object store. ``prefix``: below which all objects are. ``url``: the address for messages."""
         self._store = store
         self._prefix = prefix
         self.url = url

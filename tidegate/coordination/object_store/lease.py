@@ -197,7 +197,9 @@ class Lease:
     """The election machine. At most one request is in progress: a look or a swap, each answered by one event."""
 
     def __init__(self, holder: str, lease_ms: int, renew_ms: int) -> None:
-        """``holder``: a name of this process that no other process has, also after a restart."""
+        """Begins in WATCHING. ``holder``: a name of this process that no other process has, even after a restart. ``lease_ms``: how long others wait without a
+        change. ``renew_ms``: how often the leader writes.
+        """
         self.state = S.WATCHING
         self.session = 0
         """0 until the store has answered."""

@@ -23,7 +23,7 @@ class BucketRetrieval:
     reads it."""
 
     def __init__(self, settings: BucketSettings, clock: Callable[[], float] = time.monotonic) -> None:
-        """``clock``: in seconds."""
+        """Takes the bucket's settings. ``clock``: returns seconds and never goes back."""
         self._settings = settings
         self._clock = clock
         self._bucket: Bucket | None = None

@@ -59,10 +59,10 @@ class UserDefinedFunction(abc.ABC):  # noqa: B024  (its methods are hooks)
     """The base class of users' functions that have a state of their own."""
 
     def open(self, function_context: FunctionContext) -> None:  # noqa: B027  (optional hook)
-        """Called in the subtask before the first call."""
+        """Is called in the subtask before the first call of the function."""
 
     def close(self) -> None:  # noqa: B027  (optional hook)
-        """Called after the last call."""
+        """Is called after the last call of the function."""
 
     def is_deterministic(self) -> bool:
         """Returns whether equal arguments always give equal results; if not, the planner does not evaluate calls in advance."""

@@ -34,13 +34,13 @@ class LookupTable(Protocol):
         """Returns the schema of the rows that are found."""
 
     def open(self, context: RuntimeContext) -> None:
-        """Called before the first lookup."""
+        """Is called before the first lookup."""
 
     def look_up(self, keys: pa.RecordBatch) -> FoundRows:
         """Returns the rows of some keys, which are distinct and not null; their columns have the names of the table's."""
 
     def close(self) -> None:
-        """Called after the last lookup, also when the subtask failed."""
+        """Is called after the last lookup, also when the subtask failed."""
 
 
 def in_order(keys: Positions, rows: pa.RecordBatch) -> FoundRows:

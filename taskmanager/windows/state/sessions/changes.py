@@ -28,7 +28,7 @@ class SessionChanges(KeptChanges[_Changed]):
     """The changed keys of sessions, kept for deltas. Column 0 of a batch is the hash of the key; for sessions that ended, the key's columns follow."""
 
     def __init__(self, limit_bytes: int | None = None) -> None:
-        """``limit_bytes``: what a delta may take in memory; ``None``: not bounded."""
+        """Begins without changes. ``limit_bytes``: how much memory the changes for a delta may take; ``None``: there is no limit."""
         super().__init__()
         self._limit_bytes = limit_bytes
 
