@@ -13,15 +13,15 @@ from tidegate.security.sockets import TlsFiles
 
 UNIX = "unix:"
 OWN_HOST = "*"
-"""The host that stands for the address by which a process reaches its TaskManager, since executors run on other machines."""
+"""A host in a listen address that each process replaces by an address of its own machine (``listen_at``), since executors run on other machines."""
 ANY_PORT = range(1)
 _UNIX_PATH_LIMIT = 103
 """Longest path of a Unix socket, on the platform with the lowest limit (macOS)."""
 _BACKLOG = 4096
 """Connections that may wait to be accepted. Every consumer of a large job may connect at once; the kernel lowers this to its own limit."""
 _SILENT_S, _PROBE_S, _PROBES = 5, 2, 5
-"""When a silent TCP peer counts as gone: it is probed after ``_SILENT_S`` seconds, every ``_PROBE_S`` seconds, until ``_PROBES`` probes had no answer, where
-the system lets these be set. Chosen, not measured: 15 s in all.
+"""When a silent TCP peer counts as gone: it is probed after ``_SILENT_S`` seconds, then every ``_PROBE_S`` seconds, and ``_PROBES`` probes must fail, where the
+system lets these be set. Chosen, not measured: 15 s in all.
 """
 
 
@@ -42,25 +42,25 @@ def make_listener(
 
 
 def listen_on(host: str, ports: range) -> str:
-    """Returns the text for a host and the ports of which a subtask takes a free one: ``host``, or ``host:first-last`` if not any port is allowed."""
+    """Returns a listen address as text: ``host:first-last``, or ``host`` alone where any free port may be taken."""
     shown = f"[{host}]" if ":" in host else host
     return host if ports == ANY_PORT else f"{shown}:{ports[0]}-{ports[-1]}"
 
 
 def listen_at(listen: str, own_host: str) -> str:
-    """Returns what a process listens on that reaches its TaskManager by ``own_host``, which replaces the host ``*``."""
+    """Returns a listen address with the host ``*`` replaced by ``own_host``, the address by which this process reaches its TaskManager."""
     return listen_on(own_host, ports_of(listen)) if host_of(listen) == OWN_HOST else listen
 
 
 def ports_of(listen: str) -> range:
-    """Returns the ports of a text that ``listen_on`` made."""
+    """Returns the ports of a listen address that ``listen_on`` made; ``ANY_PORT`` if it has none."""
     _, dash, last = listen.rpartition("-")
     first = listen.rpartition("-")[0].rpartition(":")[2]
     return range(int(first), int(last) + 1) if dash and first.isdigit() and last.isdigit() else ANY_PORT
 
 
 def host_of(listen: str) -> str:
-    """Returns the host of a text that ``listen_on`` made."""
+    """Returns the host of a listen address that ``listen_on`` made."""
     return listen if ports_of(listen) == ANY_PORT else listen.rpartition(":")[0].strip("[]")
 
 
@@ -100,8 +100,9 @@ def tune(sock: socket.socket) -> None:
 
 
 def give_up_in_time(sock: socket.socket) -> None:
-    """Limits the time for which sent data may stay unacknowledged, so that a peer whose machine is gone is noticed. Not for data connections: a consumer that
-    reads nothing for as long (backpressure) would count as gone.
+    """Limits the time for which sent data may stay unacknowledged, so that a peer whose machine is gone is noticed.
+
+    Not for data connections: a consumer that reads nothing for as long, because of backpressure, would count as gone.
     """
     if sock.family in (socket.AF_INET, socket.AF_INET6) and hasattr(socket, "TCP_USER_TIMEOUT"):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, (_SILENT_S + _PROBE_S * _PROBES) * 1000)

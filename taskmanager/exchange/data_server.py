@@ -123,7 +123,7 @@ class DataServer:
             peer.lose(frame)
 
     def check(self, hello: Hello) -> Subpartition | Refused:
-        """Checks a handshake; returns the subpartition that may be read, or the refusal. The token is checked first, so that a stranger learns nothing else."""
+        """Checks a handshake; returns the requested subpartition, or the refusal. The token is checked first, so that a peer without it learns nothing else."""
         if not hmac.compare_digest(hello.token.encode(), self.token.encode()):
             return Refused(RefusalCode.BAD_TOKEN, "the token is not that of this job")
         if hello.protocol_version != PROTOCOL_VERSION:
@@ -270,7 +270,7 @@ class _Peer:
 
 
 def _is_consumer(hello: Hello) -> bool:
-    """Tells whether the consumer's attempt is of this job, and of the subtask that it asks for."""
+    """Tells whether a consumer may read the subpartition that it requests: its attempt belongs to this job, and is one of that subtask."""
     try:
         consumer = parse_attempt_id(hello.consumer)
     except ValueError:

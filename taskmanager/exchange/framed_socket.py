@@ -40,7 +40,9 @@ class FramedSocket:
         return self._out_bytes
 
     def put(self, frame: OutgoingFrame, backlog_bytes: int = 0) -> None:
-        """Queues a frame behind all others; ``write`` sends it."""
+        """Queues a frame after all others; ``write`` sends it. ``backlog_bytes``: sent with the frame, the bytes that the producer still holds for the
+        consumer.
+        """
         header = make_header(frame, self._sequence, backlog_bytes)
         self._sequence += 1
         self._out.append(memoryview(header))

@@ -29,7 +29,7 @@ Handler = Callable[[int], None]
 
 
 class EventLoop(Protocol):
-    """Everything outside the process that the exchange uses: sockets and their readiness, calls from other threads, and timers."""
+    """The sockets, timers and calls from other threads through which an exchange works. Tests and the simulator replace it."""
 
     def listen(self, listen: str, name: str, advertised_host: str) -> tuple[socket.socket, str]: ...
 

@@ -43,7 +43,7 @@ class Dealer(Protocol):
 
 
 def make_dealer(output: OutputDeployment, spec: OutputSpec, producer_index: int) -> Dealer:
-    """Makes the dealer of an outgoing edge. For BROADCAST it deals to subpartition 0, which stands for all."""
+    """Makes the dealer of an outgoing edge. For BROADCAST it deals all rows to index 0, and the partition sends them to every subpartition."""
     match output.partitioner:
         case Partitioner.FORWARD | Partitioner.GLOBAL | Partitioner.BROADCAST:
             return _ToFirst()

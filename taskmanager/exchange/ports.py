@@ -21,7 +21,7 @@ Overtaken = list[tuple[int, list[OutgoingFrame]]]
 
 @dataclass(frozen=True, slots=True)
 class RecordingEnded:
-    """All data that a channel will ever deliver is recorded, since the end of its partition came while it was recorded."""
+    """Reports that a channel's data is recorded completely although no barrier came, since its partition has ended."""
 
     checkpoint_id: int
 
@@ -37,7 +37,7 @@ class ResultPartition(Protocol):
         """Distributes the rows of a batch to the subpartitions. Small pieces are gathered up to a size, ``flush``, or an event."""
 
     def broadcast(self, event: ChannelEvent) -> None:
-        """Sends an event to every subpartition, behind everything emitted before."""
+        """Sends an event to every subpartition, after everything that was emitted before."""
 
     def flush(self) -> None:
         """Sends what was gathered (the runtime calls it by ``execution.buffer-timeout.interval``)."""
@@ -53,12 +53,14 @@ class ResultPartition(Protocol):
         """Sends a barrier to every subpartition ahead of all queued data. Returns the data that it overtook."""
 
     def announce(self, barrier: Barrier) -> None:
-        """Sends a barrier to every subpartition behind everything emitted before, and announces it ahead. ``prioritise`` may follow while it ``holds`` the
-        barrier.
+        """Sends an aligned barrier that may become unaligned: the barrier after everything that was emitted before, and its announcement ahead of that. While
+        the partition ``holds`` the barrier, ``prioritise`` may follow.
         """
 
     def prioritise(self, barrier: Barrier) -> Overtaken:
-        """Sends ``barrier`` ahead of queued data in place of the announced one, where that is still queued. Returns the data that it overtook."""
+        """Moves an announced barrier ahead of the queued data, as ``barrier``, for each consumer to which it was not sent yet. Returns the data that it
+        overtook.
+        """
 
     def holds(self, checkpoint_id: int) -> bool: ...
 
@@ -76,7 +78,7 @@ class ResultPartition(Protocol):
     def queued_frames(self) -> int: ...
 
     def used_share(self) -> float:
-        """Returns how full the fullest subpartition is, of the bytes that it may hold: 0 to 1."""
+        """Returns the queued bytes of the fullest subpartition as a share of its limit: 0 to 1."""
 
     def slice_bytes(self) -> int | None:
         """Returns the bytes that a step should emit at most while some consumer is slow or its speed is unknown; ``None``: any number."""
@@ -110,17 +112,17 @@ class InputGate(Protocol):
         """
 
     def persist(self, channel: int, checkpoint_id: int) -> None:
-        """Starts recording, for a checkpoint, the data of a channel that is queued or will come in front of the checkpoint's barrier.
+        """Starts recording the data of a channel that comes before the barrier of a checkpoint: what is queued already, and what will arrive.
 
-        A barrier that is found, or comes, behind data is returned at once, as if it had overtaken. When the end of the partition comes instead,
-        ``RecordingEnded`` is returned.
+        If the barrier is queued after data, or arrives after it, ``poll_priority`` returns the barrier without waiting for that data. If the partition ends
+        without the barrier, it returns ``RecordingEnded`` instead.
         """
 
     def take_persisted(self, checkpoint_id: int) -> list[tuple[int, list[InFlightItem]]]:
-        """Ends recording for a checkpoint. Returns the recorded items by channel, oldest first."""
+        """Ends the recording for a checkpoint. Returns the recorded items of each channel, oldest first."""
 
     def block(self, channel: int) -> None:
-        """Returns nothing of this channel until it is unblocked. It still fills up to its credit."""
+        """Stops ``poll`` from returning data of this channel until it is unblocked. The channel still receives data, up to its credit."""
 
     def unblock(self, channel: int) -> None: ...
 
@@ -132,6 +134,6 @@ class InputGate(Protocol):
     def queued_frames(self) -> int: ...
 
     def used_share(self) -> float:
-        """Returns how much of what may be in flight on all channels together is queued here: 0 to 1."""
+        """Returns the queued bytes of all channels as a share of what may be in flight on them: 0 to 1."""
 
     def close(self) -> None: ...

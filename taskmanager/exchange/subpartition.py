@@ -47,7 +47,7 @@ class Subpartition:
         """Whether the producer was refused since it was woken last."""
         self._idle = False
         self._held: tuple[int, OutgoingFrame] | None = None
-        """The queued barrier that may still overtake, with its checkpoint's id."""
+        """The id of a checkpoint, and its queued barrier that may still overtake."""
         self._end_queued = False
         self._gone = False
         self._done = False
@@ -75,7 +75,7 @@ class Subpartition:
             pump()
 
     def push_barrier(self, checkpoint_id: int, barrier: OutgoingFrame) -> None:
-        """Queues a barrier behind all frames that may overtake them later: ``holds`` until it is sent."""
+        """Queues a barrier after all frames. Until it is sent (``holds``), ``prioritise`` may move it ahead of them."""
         with self._lock:
             self._held = None if self._gone else (checkpoint_id, barrier)
         self.push([barrier])
@@ -93,7 +93,9 @@ class Subpartition:
         return overtaken
 
     def prioritise(self, checkpoint_id: int, barrier: OutgoingFrame) -> list[OutgoingFrame]:
-        """Puts ``barrier`` ahead in place of the queued barrier of a checkpoint. Returns the frames that it overtook; none if that barrier was sent already."""
+        """Replaces the queued barrier of a checkpoint by ``barrier``, ahead of all frames. Returns the frames that it overtook; none if that barrier was sent
+        already.
+        """
         with self._lock:
             held = self._held
             if held is None or held[0] != checkpoint_id or self._gone:
@@ -160,12 +162,12 @@ class Subpartition:
     # --- I/O thread ---
 
     def attach(self, consumer: str, pump: Callable[[], None]) -> None:
-        """Attaches a consumer. ``pump()`` is called from the subtask's thread when there are frames after ``take`` returned none."""
+        """Attaches a consumer. ``pump``: called in the subtask's thread when there are new frames after ``take`` returned none."""
         self.taken_by = consumer
         self._pump = pump
 
     def take(self, limit_bytes: int) -> list[tuple[OutgoingFrame, int]]:
-        """Takes frames of about ``limit_bytes`` that credit allows to send now, in order, each with the bytes queued behind it."""
+        """Takes frames of about ``limit_bytes`` that credit allows to send now, in order, each with the number of bytes that are queued after it."""
         taken: list[tuple[OutgoingFrame, int]] = []
         total, now_ms, released = 0, self._clock(), False
         with self._lock:

@@ -54,7 +54,7 @@ from tidegate.taskmanager.state.ports import OperatorRestore, SegmentSource
 
 @dataclass(frozen=True, slots=True)
 class ChainParts:
-    """Everything from which the contexts of the operators are made."""
+    """The services and settings from which the contexts of a chain's operators are made."""
 
     deployment: TaskDeployment
     environment: SubtaskEnvironment
@@ -64,7 +64,7 @@ class ChainParts:
     segments: SegmentSource | None
     run_async: RunAsync
     mail: Callable[[Callable[[], None]], None] | None = None
-    """Has a function called in the subtask's thread. May be called from any thread."""
+    """Runs a function in the subtask's thread. May be called from any thread."""
     tell_coordinator: Callable[[OperatorId, CoordinatorEvent], None] | None = None
     """Sends an event to the coordinator of an operator. To be called in the subtask's thread."""
     send_task_event: SendTaskEvent | None = None
@@ -88,9 +88,9 @@ class AssembledChain:
 def assemble_chain(
     program: VertexProgram, partitions: Mapping[int, KeyedPartition], parts: ChainParts
 ) -> AssembledChain:
-    """Builds the chain of a subtask. ``partitions``: by edge id.
+    """Builds the chain of a subtask. ``partitions``: its result partitions, by edge id.
 
-    Raises ``InvalidJob`` when the program does not fit its deployment, and what operators raise when they are made.
+    Raises ``InvalidJob`` when the program does not fit its deployment, and any error of an operator's constructor.
     """
     deployment = parts.deployment
     if deployment.finished_on_restore:

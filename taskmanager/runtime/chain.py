@@ -27,7 +27,7 @@ from tidegate.taskmanager.runtime.measuring.operator_times import OperatorTimes
 from tidegate.taskmanager.state.ports import FrozenState
 
 OpenKeys = tuple[KeyFunction, OperatorContext]
-"""The key function of an output, and the context of the operator in front of it, with which the function is opened."""
+"""The key function of an output, and the context with which it is opened: that of the operator that emits to this output."""
 
 NO_CHECKPOINT = 0
 """The id that stands for no checkpoint. Ids of checkpoints begin with 1."""
@@ -48,7 +48,7 @@ class SourceHead(Protocol):
     """The methods that the head of a source vertex offers besides those of an operator (``SourceOperator``)."""
 
     def poll_next(self, max_records: int) -> bool:
-        """Emits at most so many records. Returns whether there were any."""
+        """Reads and emits at most ``max_records`` records. Returns whether there were any."""
 
     def is_finished(self) -> bool: ...
 
@@ -71,7 +71,7 @@ class _TimedSource:
 
 
 class FinishedOperator(Operator):
-    """Stands for a chain whose operators had all finished in the restored checkpoint: passes event time on, and has no state."""
+    """Replaces a chain whose operators had all finished in the restored checkpoint: it passes watermarks on, and has no state."""
 
     works_on: ClassVar[Literal["records", "arrow", "any"]] = "any"
 
@@ -123,7 +123,7 @@ class OperatorChain:
 
     @property
     def head(self) -> Operator:
-        """Returns the operator that is given what comes in."""
+        """Returns the first operator, which gets the chain's input."""
         return self._head
 
     @property
@@ -200,7 +200,7 @@ class OperatorChain:
             self._task_events.on_arrived(edge_id, payload)
 
     def finish(self) -> Finishing:
-        """Lets the operators emit what they hold back and finish, from the head on, since no more records come. Must be called until it returns DONE."""
+        """Finishes the operators at the end of data, from the head on; each emits what it still holds. Must be called until it returns DONE."""
         while self._finished < len(self._operators):
             operator, before = self._operators[self._finished], self._times.enter(self._finished)
             is_waited_for = operator.ending() is Ending.IN_FLIGHT
@@ -220,14 +220,14 @@ class OperatorChain:
         self._finished += 1
 
     def suspend(self) -> None:
-        """Ends the chain without finishing its operators, since the job is stopped without draining: emits what is held back for larger batches."""
+        """Ends the chain of a job that is stopped without draining: emits what operators hold for the sake of larger batches, and finishes none of them."""
         self.flush()
         for operator in self._operators:
             operator.suspend()
             operator.context.has_ended = True
 
     def flush(self) -> None:
-        """Emits what operators hold back for the sake of larger batches. Finishes nothing."""
+        """Emits what operators hold for the sake of larger batches."""
         self.prepare_snapshot(NO_CHECKPOINT)
 
     def prepare_snapshot(self, checkpoint_id: int) -> None:
@@ -273,14 +273,14 @@ class OperatorChain:
         return all(operator.has_room() for operator in self._operators)
 
     def ending(self) -> Ending:
-        """Returns what the end of the subtask waits for, once its data has ended. Elements in flight after a stop without draining do not count: they are in
+        """Returns what the end of the subtask waits for, once its data has ended. After a stop without draining, elements in flight do not count: they are in
         the snapshot.
         """
         endings = (operator.ending() for operator in self._operators)
         return min((ending for ending in endings if ending is not Ending.IN_FLIGHT), default=Ending.DONE)
 
     def close(self) -> list[BaseException]:
-        """Closes everything that was set up. Returns the errors, since all are closed whatever the others raise."""
+        """Closes every operator that was set up, even if others fail. Returns the errors."""
         errors: list[BaseException] = []
         closing: list[Operator | KeyFunction] = [*self._open_keys, *self._set_up]
         self._open_keys, self._set_up = [], []

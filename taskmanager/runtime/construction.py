@@ -141,13 +141,13 @@ class SubtaskBuilder:
 
     @property
     def recorder(self) -> Recorder | None:
-        """Returns what records the calls of the chain; nothing does for one that had finished."""
+        """Returns the recorder of the chain's calls; ``None`` if nothing is recorded, as for a chain that had finished."""
         failures = self.environment.failures
         return None if failures is None or self.deployment.finished_on_restore else failures.recorder
 
     @property
     def restored_id(self) -> int:
-        """Returns the checkpoint that the attempt starts from; 0: none."""
+        """Returns the id of the checkpoint from which the attempt starts; 0: none."""
         restore = self.deployment.restore
         return 0 if restore is None else int(restore.checkpoint_id)
 

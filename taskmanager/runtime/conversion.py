@@ -13,8 +13,8 @@ from tidegate.taskmanager.operators.rows.selectors import survives
 
 
 class BothShapes:
-    """A batch that is available as records and as columns. ``type_info``: of the records; ``operator``: its name, for the ``SchemaMismatch`` of a value that
-    does not fit the type.
+    """A batch that is available as records and as columns. ``type_info``: the type of the records. ``operator``: the name of the operator that emitted it, for
+    the ``SchemaMismatch`` of a value that does not fit the type.
     """
 
     __slots__ = ("_columns", "_operator", "_records", "_type_info", "copies", "given")

@@ -50,7 +50,9 @@ before-commit · during-commit · after-commit · end-of-data
 
 @dataclass(frozen=True, slots=True)
 class SubtaskEnvironment:
-    """What a subtask uses of the process and machine around it. ``listen``: ``unix:<directory>``, or the host to bind for consumers of this subtask's data."""
+    """The process and machine around a subtask, as far as it uses them. ``listen``: ``unix:<directory>``, or the host to bind, for consumers of this subtask's
+    data.
+    """
 
     listen: str
     temp_dir: str = ""
@@ -86,12 +88,12 @@ class SubtaskEnvironment:
     open_background: Callable[[str, Mailbox], Background] = BackgroundThread
     open_snapshot_writer: Callable[[Mailbox], SnapshotWriter] = SnapshotThreads
     open_store: OpenStore | None = None
-    """Opens where snapshots are written; ``None``: the location in their checkpoint options."""
+    """Opens the store into which snapshots are written; ``None``: it is opened from the location in their checkpoint options."""
     open_segments: Callable[[str], SegmentSource] = open_segment_source
-    """Opens where restored state is read, by the location of its checkpoint."""
+    """Opens the source from which restored state is read, by the location of its checkpoint."""
     open_meter: Callable[[], SliceMeter] = StepMeter
     failures: FailureKeeper | None = None
-    """Records what comes in, and keeps a failure of user code for a replay; ``None``: nothing is recorded."""
+    """Records the input, and keeps a failure of user code for a replay; ``None``: nothing is recorded."""
 
 
 @dataclass(frozen=True, slots=True)

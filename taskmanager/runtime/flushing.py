@@ -24,13 +24,11 @@ fuller and cheaper for each row.
 
 
 class FlushTimer:
-    """Decides when outputs are flushed. ``timeout_ms``: ``execution.buffer-timeout.interval``; ``None``: frames are sent when they are full, and
-    with events.
-    """
+    """Decides when outputs send frames that are not full."""
 
     def __init__(self, timeout_ms: int | None, tolerated_ms: float = 0.0) -> None:
-        """Creates a timer without a flush to do. ``timeout_ms``: the longest time that an emitted record waits; ``None``: there are no flushes by time.
-        ``tolerated_ms``: how much later than the flush time the next step may end.
+        """Creates a timer without a flush to do. ``timeout_ms``: ``execution.buffer-timeout.interval``, the longest time that an emitted record waits;
+        ``None``: frames are sent only when they are full, and with events. ``tolerated_ms``: how much later than the flush time the next step may end.
         """
         self._timeout_ms = timeout_ms
         self._tolerated_ms = tolerated_ms

@@ -68,7 +68,7 @@ class SubtaskRun:
         environment: SubtaskEnvironment,
     ) -> None:
         self.outcome = ExecutionState.FAILED
-        """The final state, once ``steps`` has ended. FAILED, though it could not be reported, when the control stream broke."""
+        """The final state, once ``steps`` has ended. It is FAILED when the control stream broke, although that could not be reported."""
         self._deployment = deployment
         self._program = program
         self._mailbox = mailbox
@@ -224,8 +224,10 @@ class SubtaskRun:
         return info if self._lifecycle.state is lifecycle.LifecycleState.FAILED else None
 
     def _await_verdict(self) -> Steps:
-        """Waits for the JobManager to cancel this attempt after a producer was lost. If that failed or was canceled, the JobManager is about to cancel this
-        attempt as well, and a failure reported before that would hide the cause.
+        """Waits for the JobManager to cancel this attempt, after a producer was lost.
+
+        If that producer failed or was canceled, the JobManager is about to cancel this attempt as well, and a failure reported before that would hide the
+        cause.
         """
         deadline_ms = self._clock.monotonic_ms() + PEER_LOSS_GRACE_MS
         while not self._lifecycle.is_over and (left_ms := deadline_ms - self._clock.monotonic_ms()) > 0:

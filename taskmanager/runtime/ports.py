@@ -19,7 +19,7 @@ from tidegate.model.states import ExecutionState
 
 @dataclass(frozen=True, slots=True)
 class ConnectInputs:
-    """Producers that are running and to which the subtask must connect. They may come in parts; each address once for an attempt."""
+    """The addresses of producers to which the subtask has to connect. They may come in several mails; each address comes once for an attempt."""
 
     producers: tuple[ProducerAddress, ...]
 
@@ -54,7 +54,7 @@ class ControlLost:
 
 @dataclass(frozen=True, slots=True)
 class CallMail:
-    """Calls a function in the subtask's thread (a timer, or the end of asynchronous work)."""
+    """Calls a function in the subtask's thread, for a timer or the end of asynchronous work."""
 
     call: Callable[[], None]
 

@@ -44,7 +44,7 @@ class RecordedClock:
 
 
 class RecordedTimers:
-    """``ProcessingTimers`` of operators that record the firing of a timer as a call."""
+    """The ``ProcessingTimers`` of operators, which record the firing of a timer as a call."""
 
     def __init__(self, timers: ProcessingTimers, recorder: Recorder) -> None:
         self._timers = timers

@@ -1,13 +1,13 @@
 """Decides how many records are passed to a chain at once, so that a step of the mailbox stays short.
 
 A chain of record functions costs between 0.1 microseconds and milliseconds for each record, which is not known beforehand. The estimate follows the measured
-cost, up at once and down slowly; the size of a slice at most doubles from one step to the next. A subtask begins with one record, since a function may take
-seconds for each and a barrier would wait for the whole slice. A slice also has a fixed cost (some 0.3 ms: hashing, conversion), so the time of the step itself
-counts (``step_meter``), not its duration on a busy machine. Chains that work on columns take whole batches: the cost of a batch there hardly depends on its
-rows.
+cost: a higher cost counts at once, a lower one slowly. The size of a slice at most doubles from one step to the next. A subtask begins with one record, since a
+function may take seconds for each and a barrier would wait for the whole slice. A slice also has a fixed cost (some 0.3 ms: hashing, conversion), so the
+processor time of the step counts (``step_meter``), not its duration on a busy machine. Chains that work on columns take whole batches, whose cost hardly
+depends on their rows.
 
-For a slow consumer of the chain's output slices are smaller, of either kind of chain: as many records as give what may wait for it (``OutputLimit``), since a
-barrier follows all that was emitted before.
+While a consumer of the chain's output is slow, slices of both kinds of chains are smaller: a step emits no more than may wait for the consumer
+(``OutputLimit``), since a barrier follows everything that was emitted before.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from __future__ import annotations
 from typing import Protocol
 
 STEP_MS = 5.0
-"""The longest step in milliseconds that is aimed at, for which a barrier waits (docs/internals/performance.md)."""
+"""The target for the longest step in milliseconds, which is how long a barrier waits (docs/internals/performance.md)."""
 FIRST_RECORDS = 64
 MAX_RECORDS = 4096
 """Most records of a slice. Chosen, not measured: more records in a slice make none of them cheaper."""
 WHOLE = 1 << 30
-"""The size of a slice that stands for all records of a batch."""
+"""The result of ``SliceSizer.size`` that means all records of a batch."""
 GATHER_BYTES = 256 << 10
-"""Up to this size batches over columns are gathered into one. A step with them stays short."""
+"""Batches for chains over columns are combined up to this size. A step with them stays short."""
 RECORDS_GATHER_BYTES = 16 << 10
-"""Up to this size batches for functions of single records are gathered into one, some hundred records. A frame of few records costs some 0.3 ms whatever is in
-it. Chosen, not measured.
+"""Batches for functions of single records are combined up to this size, some hundred records. Any frame costs some 0.3 ms, however few records it has. Chosen,
+not measured.
 """
 
 _SAFETY = 0.6

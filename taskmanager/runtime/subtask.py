@@ -195,8 +195,9 @@ class SubtaskLoop:
         return worked
 
     def _finish_data(self) -> bool:
-        """Finishes the operators at the end of data. Returns whether anything was done: operators may still wait for elements in flight. Meanwhile nothing is
-        read but barriers with priority, and the barrier of a stop is held back.
+        """Finishes the operators at the end of data. Returns whether anything was done; operators may still wait for elements in flight.
+
+        Meanwhile nothing is read except barriers with priority, and the barrier of a stop is held back.
         """
         if self._work.drained:
             self._congested = not all(partition.is_available() for partition in self._partitions)
@@ -269,7 +270,7 @@ class SubtaskLoop:
             self.tell_metrics()
 
     def _patience_ms(self, now_ms: float) -> float:
-        """Returns for how many milliseconds there is nothing to do unless the mailbox is woken."""
+        """Returns the number of milliseconds for which there is nothing to do unless the mailbox is woken."""
         limits = [self._metrics_at_ms - now_ms]
         alarm_ms = self._alarms.next_ms()
         if alarm_ms is not None:

@@ -44,7 +44,9 @@ class StoredBlock:
 
 
 class StoredExchange:
-    """The stored data of one attempt. ``blocks``: its input; what it stores itself is taken out between two steps, with the number of the partition."""
+    """The stored data of one attempt: ``blocks``, which it reads, and the blocks that it writes, each with the number of its partition. The caller takes the
+    latter out between two steps.
+    """
 
     def __init__(self, blocks: Iterable[bytes]) -> None:
         self.blocks: Iterator[bytes] = iter(blocks)

@@ -27,8 +27,8 @@ from tidegate.taskmanager.operators.relational.relational_operator import KeyedC
 
 
 class GroupAggregate(RelationalOperator):
-    """Emits the changes of each key's aggregates, and keeps its accumulator (``CompiledAggregates``). ``folds``: emits one change of a key for each batch
-    (mini-batches).
+    """Computes the aggregates of each key, and emits their changes. State: an accumulator for each key (``CompiledAggregates``). ``folds``: emits one change of
+    a key for each batch (mini-batches).
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class GroupAggregate(RelationalOperator):
         self._touched: dict[Any, tuple[Row, Any]] = {}
         """The grouping values and accumulators of the keys in a batch; used with ``folds`` only."""
         self._shown: dict[Any, tuple[Any, ...]] = {}
-        """The values that were emitted last, by the keys of a batch."""
+        """The values that were emitted last, by key of the current batch."""
 
     def open_states(self) -> None:
         super().open_states()
@@ -74,7 +74,7 @@ class GroupAggregate(RelationalOperator):
         self._touched.clear()
 
     def work(self, batch: KeyedChanges, input_index: int) -> None:
-        """Computes a batch by arrays, where they can compute all calls and no row is taken back that is not there."""
+        """Computes a batch by arrays, if all its aggregates can be computed so and no row is retracted that was not added; otherwise row by row."""
         if self._folds or self._aggregates.running is None or not self._ran(batch, self._aggregates.running):
             super().work(batch, input_index)
 
@@ -104,7 +104,7 @@ class GroupAggregate(RelationalOperator):
         held: RunningTotals,
         totals: RunningTotals,
     ) -> None:
-        """Emits for each row the results before it and after it, as ``_tell`` does."""
+        """Emits for each row the result before it and the result after it, as ``_tell`` does."""
         was_there, is_there = ~segments.is_new, totals.rows != 0
         after, first = running.results(totals), segments.is_first
         before = [
@@ -166,7 +166,7 @@ class GroupAggregate(RelationalOperator):
             self._tell(group, self._shown.get(key), now, out)
 
     def _gathered(self, state: Any, row: Row, group: Row, added: bool, is_first: bool) -> Any:
-        """Adds a row to its accumulator. Nothing is emitted before the end of the batch."""
+        """Adds a row to its accumulator. The results are emitted at the end of the batch."""
         key = self._backend.key
         if key not in self._touched and not is_first:
             self._shown[key] = self._aggregates.values(state)
@@ -178,7 +178,7 @@ class GroupAggregate(RelationalOperator):
         return state
 
     def _remove_counts(self, state: Any) -> None:
-        """Removes the counts that are kept outside of an accumulator of which no row is left."""
+        """Removes the counts that are stored outside of an accumulator whose last row was retracted."""
         if self._counts is not None:
             self._counts.remove(state)
 
@@ -200,6 +200,6 @@ class GroupAggregate(RelationalOperator):
 
 
 def _one_before(values: npt.NDArray[Any], is_first: npt.NDArray[np.bool_], held: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Returns for each row the value of the row before, and of a first row what is held."""
+    """Returns for each row the value of the row before it, and for the first row of a key the value in ``held``."""
     before = np.roll(values, 1)
     return np.where(is_first, held, before)

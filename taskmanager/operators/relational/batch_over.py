@@ -15,7 +15,7 @@ from tidegate.taskmanager.operators.relational.final_rows import FinalRows
 
 
 class BatchOver(FinalRows):
-    """Emits the rows of each partition in their order, with the results of ``over`` behind their fields."""
+    """Emits the rows of each partition in their order, followed by the results of ``over`` as further columns."""
 
     def __init__(self, name: str, schema: pa.Schema, over: CompiledOver) -> None:
         super().__init__(name, over.partition, schema, order=over.order)

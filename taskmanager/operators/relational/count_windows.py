@@ -20,9 +20,10 @@ _COUNT = ("count",)
 
 
 class CountWindowAggregate(EntriesOperator):
-    """Emits the aggregates of each full window of a key. Keeps by ``("count",)`` how many rows have come; by ``("window", number)`` the accumulator of a
-    window, or, for functions that want all rows at once, by ``("row", number)`` ``(whether it comes, row)``. ``emits_empty``: also windows in which as many
-    rows went as came.
+    """Emits the aggregates of each full window of a key.
+
+    State: by ``("count",)`` the number of rows so far; by ``("window", number)`` the accumulator of a window, or, for functions that need all rows at once, by
+    ``("row", number)`` ``(whether it is added, row)``. ``emits_empty``: also emits windows with as many retracted as added rows.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class CountWindowAggregate(EntriesOperator):
         raise AssertionError("the state of count windows is kept by window, never as one value")
 
     def _kept(self, state: EntriesOfKey, number: int, row: Row, added: bool, windows: range, *, is_full: bool) -> Any:
-        """Adds a row to its windows. Returns the accumulator of the first of them if that is full, and removes it; otherwise ``None``."""
+        """Adds a row to its windows. If it fills the first of them, removes that window and returns its accumulator; otherwise returns ``None``."""
         if self._aggregates.want_all_rows:
             state.put(("row", number), (added, row))
             return self._of_rows(state, windows[0] * self._slide) if is_full else None

@@ -1,4 +1,4 @@
-"""Emits the rows of a changelog that are left at the end of the input, sorted or not."""
+"""Emits the rows that a changelog leaves at the end of the input, sorted or not."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tidegate.taskmanager.operators.relational.ranks import sort_key
 from tidegate.taskmanager.operators.relational.relational_operator import KeyedChanges, RelationalOperator
 
 _BATCH_ROWS = 4096
-"""Rows of a batch that is emitted: few enough to be passed on while the next is made."""
+"""Rows of an emitted batch: few enough that it is passed on while the next one is made."""
 
 
 class FinalRows(RelationalOperator):
-    """Emits the rows of a changelog that are left when the input ends, as inserts, followed by the end of time (windows downstream would take them for late
-    otherwise).
+    """Emits the rows that a changelog leaves at the end of the input, as inserts, followed by the watermark at the end of time (otherwise windows downstream
+    would treat them as late).
 
-    ``dealt_by``: the positions by which rows were distributed to subtasks. ``order``: by which they are sorted, none: as they came. ``first``, ``last``:
-    positions in that order from 0, ``last`` not included. ``if_none``: the row to emit where no row came. State: ``[row, how often it is there]`` for each row.
+    ``dealt_by``: the columns by which rows were distributed to subtasks. ``order``: the sort order; none: that of arrival. ``first``, ``last``: the range of
+    positions to emit, from 0, ``last`` excluded. ``if_none``: the row to emit if there was no input. State: ``[row, number of its occurrences]`` for each row.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class FinalRows(RelationalOperator):
         super().work(batch, input_index)
 
     def results(self, rows: Iterator[Row]) -> Iterator[Row]:
-        """Returns what is emitted for the rows that are left, in their order."""
+        """Returns the rows to emit, from the rows that are left in their order."""
         return rows
 
     def _rows(self) -> Iterator[Row]:

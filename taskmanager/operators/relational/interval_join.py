@@ -22,12 +22,12 @@ _TIMER = ("timer",)
 class TableIntervalJoin(TimedOperator):
     """Joins rows whose times differ by a bounded interval: left time >= right time - ``before``, and left time <= right time + ``after``, in ms.
 
-    State: for each side by ``(time,)`` a list of ``(row, whether it has joined)``, and by ``("timer",)`` when its rows are checked for removal.
+    State, for each side: by ``(time,)`` a list of ``(row, whether it has joined)``, and by ``("timer",)`` the time at which its rows are checked for removal.
 
-    A row is removed (and emitted with nulls in an outer join) once no row can join with it: at the timer, which a side of a key has for its first row, or
-    sooner, when a row of the other side comes. A row with which nothing can join when it comes is not kept, and a row behind removed ones joins with nothing,
-    as in Flink, where this is known for all keys of a subtask together, and forgotten when it restarts. ``min_cleanup_ms``: delays the timer. Watermarks are
-    held back by the larger bound, since emitted rows may be that old.
+    A row is removed once no row can join with it, and emitted with nulls in an outer join. That happens at the timer, which each side of a key has for its
+    first row, or earlier, when a row of the other side arrives. A row is not stored if nothing can join with it on arrival, and a row older than the removed
+    ones joins with nothing, as in Flink (where that time is one for all keys of a subtask, and is lost at a restart). ``min_cleanup_ms``: delays the timer.
+    Watermarks are delayed by the larger bound, since emitted rows may be that old.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class TableIntervalJoin(TimedOperator):
         self._matcher = matcher
         self._times = times
         self._kept = (before, after)
-        """For each side: how long after its time a row may join with rows that come, in ms."""
+        """For each side: how long after its time, in ms, a row may join with rows that arrive."""
         self._can_join = before + after >= 0
         self._min_cleanup = min_cleanup_ms
         self._delay = max(before, after) if self._can_join else 0
@@ -111,7 +111,9 @@ class TableIntervalJoin(TimedOperator):
         Operator.on_watermark(self, held)
 
     def _join(self, others: EntriesOfKey, row: Row, time: int, index: int, out: list[Change]) -> bool:
-        """Emits the pairs of a row with rows of the other side, and removes rows there with which nothing can join. Returns whether there was a pair."""
+        """Emits the pairs of a row with stored rows of the other side, and removes the stored rows with which nothing can join. Returns whether there was a
+        pair.
+        """
         first, last = time - self._kept[1 - index], time + self._kept[index]
         held = others.all()
         near = [(name, entry) for name, entry in held.items() if len(name) == 2 and first <= name[0] <= last]
@@ -126,7 +128,7 @@ class TableIntervalJoin(TimedOperator):
         return bool(found)
 
     def _expired(self, held: Mapping[Name, Any], index: int) -> list[Name]:
-        """Returns the lists of a side with which nothing can join now."""
+        """Returns the lists of a side with which nothing can join from now on."""
         now = self.now()
         self._gone[index] = gone = now if now == END_OF_TIME else now - self._kept[index] - 1
         return [name for name in held if _is_time(name) and name[0] <= gone]
@@ -150,7 +152,7 @@ class TableIntervalJoin(TimedOperator):
 
 
 def _is_time(name: Name) -> bool:
-    """Tells whether a name is that of a list of rows."""
+    """Tells whether a name is the time of a list of rows."""
     return len(name) == 1 and name != _TIMER
 
 

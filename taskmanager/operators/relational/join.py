@@ -30,7 +30,7 @@ from tidegate.taskmanager.operators.relational.relational_operator import (
 )
 
 Held: TypeAlias = tuple[Row, int, int]
-"""A row in state, how often it is there, and the number of rows of the other side that join with it."""
+"""A stored row, the number of its occurrences, and the number of rows of the other side that join with it."""
 Found: TypeAlias = tuple[Name, Held]
 Sides: TypeAlias = tuple[EntriesOfKey, EntriesOfKey]
 
@@ -65,9 +65,9 @@ class Join(RelationalOperator):
             None if found is None else [position for position in found if position not in key]
             for found, key in zip(upsert_keys, keys, strict=True)
         ]
-        """For each side: the positions whose values distinguish rows of one join key; ``None``: all of them."""
+        """For each side: the columns whose values distinguish the rows of one join key; ``None``: all columns."""
         self._joining: Iterator[list[Name]] = iter(())
-        """For each row of a batch that is still to be processed the names of the other side's rows that join with it."""
+        """For each row of a batch that is not processed yet: the names of the other side's rows that join with it."""
 
     def open_states(self) -> None:
         left, right = (
@@ -81,7 +81,9 @@ class Join(RelationalOperator):
         return left.of(group, key, now_ms), right.of(group, key, now_ms)
 
     def work(self, batch: KeyedChanges, input_index: int) -> None:
-        """Finds all pairs of a batch at once, since its rows change only their own side, and numbers of joining rows on the other one."""
+        """Finds all pairs of a batch before its rows are processed. This is possible since rows change only their own side, and on the other side only the
+        numbers of joining rows.
+        """
         group_of, key_of = batch.by_key()
         states = [self.read(group, key, batch.now_ms) for key, group in group_of.items()]
         found: list[Found] = []
@@ -135,7 +137,7 @@ class Join(RelationalOperator):
         others: OtherRows,
         found: Sequence[Found],
     ) -> None:
-        """Emits the pairs of an inner join as columns, and puts the rows into their own side: of each key ``sides``."""
+        """Emits the pairs of an inner join as columns, and stores the rows on their own side. ``sides``: that side's entries for each key of the batch."""
         mine, theirs = self._own_columns(batch, index), self._matcher.columns_of_rows(others.rows, 1 - index)
         counts = np.array([held[1] for _, held in found], np.intp)
         matches = np.zeros(len(batch.keys), np.intp)

@@ -1,11 +1,10 @@
-"""Counts of values in the accumulators of keys: in the accumulator itself while it has few rows, otherwise as an entry of state for each value. Counts in
-entries are attached to the accumulator while it is changed:
+"""Counts of values in the accumulators of keys: in the accumulator itself while it has few rows, otherwise as an entry of state for each value.
 
-    accumulator of state ─▶ ``attach`` ─▶ with ``EntryCounts`` for the time ─▶ changes ─▶ ``detach`` ─▶ with a time for what is in entries
+    accumulator in state ─▶ ``attach``: its counts become ``EntryCounts`` ─▶ changes ─▶ ``detach``: a time replaces the counts that are entries
 
-The state ``counts-n`` has the entries of the n-th counting aggregate: the form of a value (``form_of``) and its count. The time that is detached, in ms, is
-that since which all counts have been written. Counts must live as long as their accumulator, however long ago each was written: their time to live is one and a
-half times that of the accumulator, and all are written again when half of the accumulator's has passed.
+The state ``counts-n`` has the entries of the n-th counting aggregate: the form of a value (``form_of``) and its count. The time in the accumulator, in ms, says
+since when all counts have been written. Counts must live as long as their accumulator, however long ago each was written: their time to live is one and a half
+times that of the accumulator, and all are written again when half of the accumulator's has passed.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ counts are entries.
 
 
 class EntryCounts:
-    """The counts of values by form, each an entry of state, with the interface of a ``dict`` of counts that are not 0. Changes are written by ``flush``."""
+    """Counts of values by form, each an entry of state, with the interface of a ``dict`` of the counts that are not 0. ``flush`` writes the changes."""
 
     __slots__ = ("_changed", "_entries", "_form", "_name", "since_ms")
 
@@ -41,7 +40,7 @@ class EntryCounts:
         self._changed: dict[Name, int] = {}
         """Changed counts by name; 0: removed."""
         self._form = self._name = None
-        """The form that was read last, and its name, since it is usually written next."""
+        """The form that was read last and its name, kept since it is usually the next one written."""
 
     def get(self, form: Any, default: Any = None) -> Any:
         self._form, self._name = form, name_of(form)
@@ -67,7 +66,7 @@ class EntryCounts:
             yield decode_form(name)[0] if name.__class__ is bytes else name, count
 
     def take_over(self, counts: dict[Any, int]) -> None:
-        """Replaces all counts by these."""
+        """Replaces all counts by the given ones."""
         self.clear()
         for form, count in counts.items():
             self[form] = count
@@ -95,8 +94,8 @@ class EntryCounts:
 
 
 class KeptCounts:
-    """Moves counts between accumulators and entries when accumulators are read and written. An accumulator whose counts are entries has more than half of
-    ``MOST_IN_ACCUMULATOR`` rows, so those of few rows need no check.
+    """Moves counts between accumulators and entries when accumulators are read and written. An accumulator with few rows needs no check: only those with more
+    than half of ``MOST_IN_ACCUMULATOR`` rows have counts in entries.
     """
 
     def __init__(self, aggregates: CompiledAggregates, operator: RelationalOperator, ttl_ms: int) -> None:
@@ -134,7 +133,7 @@ class KeptCounts:
                 holder[at] = now_ms
 
     def remove(self, acc: Any) -> None:
-        """Removes the entries of state in which an accumulator kept its values, when the accumulator itself is removed."""
+        """Removes the entries of an accumulator's counts, when the accumulator itself is removed."""
         if not self._attached:
             return
         for holder, at, _ in self._places_in(acc):
@@ -150,9 +149,7 @@ class KeptCounts:
             yield calls[number][1] if is_inner else calls[number], at, state
 
     def _put_back(self, counts: EntryCounts, rows: int, now_ms: int) -> dict[Any, int] | int:
-        """Writes changed counts. Returns what the accumulator stores: the counts themselves if it has few rows, otherwise the time since which all
-        are written.
-        """
+        """Writes changed counts. Returns what the accumulator stores: the counts themselves if it has few rows, otherwise the time since which all are written."""
         if rows <= self._few:
             found = dict(counts.items())
             counts.clear()

@@ -70,7 +70,7 @@ from tidegate.taskmanager.operators.relational.windows import (
 
 
 def make_relational(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
-    """Makes the operator of a plan's node. ``schema``: of what is emitted. Raises ``InvalidJob`` for a node without an operator."""
+    """Makes the operator of a plan's node. ``schema``: of the emitted rows. Raises ``InvalidJob`` for a node without an operator."""
     make = _MAKERS.get(type(options.node))
     if make is None:
         raise InvalidJob(f"operator '{name}': tidegate has no operator for the plan node {options.node.kind}")
@@ -329,7 +329,7 @@ def _over_aggregate(name: str, options: RelationalOptions, schema: pa.Schema) ->
 
 
 def _shortest(keys: Sequence[tuple[int, ...]], join_keys: Sequence[int]) -> tuple[int, ...] | None:
-    """Returns the key by which rows of a side are kept: the shortest, if possible within the join's keys; ``None``: there is no key."""
+    """Returns the shortest key of a side that distinguishes its rows, preferring one within the join's keys; ``None``: there is no key."""
     within = [key for key in keys if set(key) <= set(join_keys)]
     return min(within or keys, key=len, default=None)
 

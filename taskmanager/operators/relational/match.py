@@ -34,8 +34,8 @@ LATE_RECORDS = "numLateRecordsDropped"
 
 
 class Match(TimedOperator):
-    """Finds the matches of a pattern in the rows of each key. ``time``: the field of event time; ``None``: processing time. ``order``: of rows with the same
-    time.
+    """Finds the matches of a pattern in the rows of each key. ``time``: the field of event time; ``None``: processing time. ``order``: the order of rows with
+    the same time.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Match(TimedOperator):
         self._key, self._pattern, self._measures, self._time = key, pattern, measures, time
         self._compare = _comparator(sort_key(order)) if order else None
         self._advanced: dict[Key, int] = {}
-        """For each key, the watermark up to which it was advanced, since the last watermark came."""
+        """For each key that was processed since the last watermark: the watermark up to which its pattern was advanced."""
 
     def open_states(self) -> None:
         nfa = NFA(compile_pattern(self._pattern), now=self.context.clock.now_ms)

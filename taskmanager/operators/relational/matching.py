@@ -1,7 +1,6 @@
-"""Finds the rows that join: equal keys, and a condition.
+"""Finds the rows that join: their keys are equal, and a condition holds.
 
-row of a batch ─┬▶ all rows of the other side with its key ─▶ pairs ─▶ columns by ``take`` ─▶ the condition, once for many pairs ─▶ those that join
-the next row   ─┘
+each row of a batch ─▶ all rows of the other side with its key ─▶ pairs ─▶ columns by ``take`` ─▶ the condition, for many pairs at once ─▶ pairs that join
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from tidegate.functions.sql.scalar import CompiledFilter
 
 Places: TypeAlias = npt.NDArray[np.intp]
 PAIRS_AT_ONCE = 1 << 16
-"""Pairs of rows for which the condition is evaluated at once; those of one row are never divided."""
+"""Number of pairs for which the condition is evaluated at once. The pairs of one row are never divided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +34,11 @@ class OtherRows:
 
 
 class Matcher:
-    """Finds the rows of one side that join with a row of the other. ``join_keys``: pairs of positions that must be equal, of which those in ``routed`` are
-    equal already; ``filter_nulls``: for each pair, whether null equals nothing. ``condition``: a further condition over rows of ``joined``, whose first
-    ``left_width`` columns are those of the left side.
+    """Finds the rows of one side that join with a row of the other.
+
+    ``join_keys``: pairs of columns that must be equal; those in ``routed`` are equal already, since rows are distributed by them. ``filter_nulls``: for each
+    pair, whether null is equal to nothing. ``condition``: a further condition over rows of ``joined``, whose first ``left_width`` columns are those of the left
+    side.
     """
 
     def __init__(
@@ -99,9 +100,9 @@ class Matcher:
     def pairs(
         self, mine: Sequence[pa.Array], values: Sequence[Row], others: OtherRows, theirs: Sequence[pa.Array], side: int
     ) -> Iterator[tuple[Places, Places]]:
-        """Yields the pairs that join: places in a batch of a side, in their order, and places in the rows of the other side.
+        """Yields the pairs that join, as two arrays of indices: of rows of a side's batch, in their order, and of rows of the other side.
 
-        ``mine``: the batch's columns, ``values``: its rows; ``theirs``: the other rows' columns, which are used where there is a condition.
+        ``mine``: the batch's columns. ``values``: its rows. ``theirs``: the other rows' columns, which are used only with a condition.
         """
         sizes = others.sizes[others.key_of]
         for position in self._strict[side]:
@@ -132,7 +133,7 @@ class Matcher:
         theirs: Sequence[pa.Array],
         side: int,
     ) -> tuple[Places, Places]:
-        """Returns those of the pairs that join."""
+        """Returns the pairs that satisfy the condition."""
         if self._beyond:
             mask = [
                 all(values[left][pair[side]] == rows[right][pair[1 - side]] for pair in self._beyond)

@@ -26,16 +26,19 @@ _FORGOTTEN = ("forgotten",)
 
 
 class OverAggregate(EntriesOperator, TimedOperator):
-    """Emits each row with the aggregates over the rows before it. Keeps by ``("waiting", time)`` a list of the rows that wait; by ``("total",)``
-    ``[accumulator, number of the first row in it, number of the next one]``; by ``("inside", number)`` ``(time, row)`` of a row in it, where rows leave it;
-    where event time is bounded by ``("fired",)`` the time of the last timer, and of a span of it by ``("forgotten",)`` when the key is forgotten.
+    """Emits each row with the aggregates over the rows up to it.
 
-    A row is late behind the watermark, or, where rows leave, when a later one of its key was taken, as in Flink, where those before 1970 always are.
+    State: by ``("waiting", time)`` a list of rows that wait for the watermark; by ``("total",)`` ``[accumulator, number of the first row in it, number of the
+    next one]``; by ``("inside", number)`` ``(time, row)`` of a row in it, if rows leave it; for a bounded range of event time by ``("fired",)`` the time of the
+    last timer, and if that is a span of time by ``("forgotten",)`` when the key is removed.
 
-    ``time``: the field of event time, ``None``: rows are taken as they come; over a span of processing time those of one ms together. ``is_rows``: ROWS,
-    otherwise RANGE, where rows of the same time are taken together. ``preceding``: so many rows, or ms, before the current row; ``None``: all.
-    ``constants`` stand behind the fields of a row for the aggregates. ``ttl_ms``: the total of rows as they come expires so long after the last of them;
-    by event time, and of a number of rows, the key is forgotten as a ``TimedOperator`` does it; a span of time needs neither, as in Flink.
+    A row is late if its time is not after the watermark, or, where rows leave the accumulator, if a later row of its key was processed. As in Flink, the latter
+    are always late before 1970.
+
+    ``time``: the field of event time; ``None``: rows are processed on arrival, for a span of processing time those of one ms together. ``is_rows``: ROWS;
+    otherwise RANGE, where rows of the same time are processed together. ``preceding``: how many rows, or ms, before the current row; ``None``: all.
+    ``constants``: arguments of the aggregates, appended to the fields of a row. ``ttl_ms``: without event time, the total expires so long after its last row;
+    with event time or a number of rows, the key is removed as by ``TimedOperator``; a span of time needs neither, as in Flink.
     """
 
     def __init__(
@@ -106,7 +109,7 @@ class OverAggregate(EntriesOperator, TimedOperator):
         return state
 
     def expire(self, state: EntriesOfKey) -> Any:
-        """Forgets a key, unless rows of it wait for a watermark."""
+        """Removes a key, unless rows of it wait for a watermark."""
         if any(name[0] == _WAITING for name in state.all()):
             self.keep_alive()
             return KEEP
@@ -151,7 +154,7 @@ class OverAggregate(EntriesOperator, TimedOperator):
         return 0 if total is None or total[1] == total[2] else int(state.get((_INSIDE, total[2] - 1))[0])
 
     def _forget_later(self, state: EntriesOfKey, time: int) -> None:
-        """Registers when the key is forgotten: when later rows can have none before them, and at most half as long after that (Flink:
+        """Registers when the key is removed: when the aggregates of later rows include none of its rows, and at most half as long after that (Flink:
         ``registerCleanupTimer``).
         """
         assert self._preceding is not None
@@ -162,7 +165,7 @@ class OverAggregate(EntriesOperator, TimedOperator):
             state.put(_FORGOTTEN, forgotten)
 
     def _leaves(self, state: EntriesOfKey, total: list[Any], time: int) -> bool:
-        """Tells whether the first row in the accumulator is too far from the current one."""
+        """Tells whether the first row in the accumulator is too far before the current one."""
         assert self._preceding is not None
         if self._is_rows:
             return bool(total[2] - total[1] > self._preceding + 1)

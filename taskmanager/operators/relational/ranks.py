@@ -18,11 +18,11 @@ from tidegate.taskmanager.operators.relational.relational_operator import KEEP, 
 from tidegate.taskmanager.operators.relational.timed import TimedOperator
 
 _EMITTED: Final = object()
-"""Stands for the state of a key whose first row was emitted."""
+"""The state of a key whose first row was emitted."""
 
 
 class Deduplicate(RelationalOperator):
-    """Emits the first or the last row of a key, and keeps it. ``time``: the field by which rows are compared; ``None``: the order in which they come."""
+    """Emits the first or the last row of a key, and stores it. ``time``: the field by which rows are compared; ``None``: the order of arrival."""
 
     def __init__(
         self,
@@ -57,8 +57,10 @@ class Deduplicate(RelationalOperator):
 
 
 class FirstRow(TimedOperator):
-    """Emits the first row of a key by event time, when no earlier one can come (Flink: ``RowTimeDeduplicateKeepFirstRowFunction.java``). Keeps the row that
-    waits, and of a key whose row was emitted, until ``ttl_ms`` later, that it was.
+    """Emits the first row of a key by event time, once the watermark shows that no earlier one follows (Flink:
+    ``RowTimeDeduplicateKeepFirstRowFunction.java``).
+
+    State: the row that waits; after it was emitted, a mark for ``ttl_ms``.
     """
 
     def __init__(self, name: str, keys: Sequence[int], schema: pa.Schema, *, time: int, ttl_ms: int = 0) -> None:
@@ -139,9 +141,10 @@ def _position(rows: Sequence[Row], row: Row) -> int | None:
 
 
 class TopN(RelationalOperator):
-    """Emits the rows of a partition up to a rank (Top-N), and their changes. Keeps its rows in their order, those beyond the last rank only where rows may go.
-    ``upsert_keys``: rows replace the one of the same key (``UpdateFast``). ``last_rank``: the field of the partition that has the last rank, where ``ranks``
-    has none.
+    """Emits the rows of a partition up to a rank (Top-N), and their changes.
+
+    State: the rows in their order; rows after the last rank only if rows can be deleted. ``upsert_keys``: a row replaces the one with the same key
+    (``UpdateFast``). ``last_rank``: the field of the partition that contains the last rank, if ``ranks`` has none.
     """
 
     def __init__(
@@ -176,7 +179,7 @@ class TopN(RelationalOperator):
         """
 
     def emit(self, out: Sequence[Change]) -> None:
-        """Emits changes. A row stands in many of them, with one rank after the other, so it becomes columns once."""
+        """Emits changes. A row often occurs in many of them, with one rank after the other, and is converted to columns once."""
         ranks, self._told_ranks = self._told_ranks, []
         if out:
             more = [ranks] if self._outputs_number else []
@@ -251,7 +254,7 @@ class TopN(RelationalOperator):
         self._told(DELETE, rows[-1], len(rows) - 1, out)
 
     def _shifted(self, before: Sequence[Row], now: Sequence[Row], begin: int, end: int, out: list[Change]) -> None:
-        """Emits that the ranks from ``begin`` to ``end`` have other rows."""
+        """Emits the changes of the ranks from ``begin`` to ``end``, which have other rows now."""
         begin, end = max(begin, self._first), end if self._last is None else min(end, self._last)
         numbered = self._told_ranks
         for rank in range(begin, end):
@@ -275,7 +278,7 @@ class TopN(RelationalOperator):
             self._told_ranks.append(rank + 1)
 
     def _unnumbered(self, before: Sequence[Row], now: Sequence[Row], out: list[Change]) -> None:
-        """Emits changes without ranks. A row that replaces the one of its key is emitted as its update."""
+        """Emits changes without ranks. A row that replaces another one of its key is emitted as an update."""
         left, came = list(before), []
         for row in now:
             if row in left:

@@ -34,14 +34,14 @@ Name: TypeAlias = Any
 """The name of a value of a key: a tuple of plain values, or bytes."""
 Split: TypeAlias = Callable[[Any], Iterable[tuple[Name, Any, int | None]]]
 KEEP: Final = object()
-"""What ``change`` returns when the state did not change, so that it is not written and its time to live goes on."""
+"""The result of ``change`` if the state did not change: it is not written, so its time to live is not extended."""
 _UNREAD: Final = object()
 SWEPT_FOR_EACH_ROW = 5
-"""Entries that are checked for expiry for each row (as Flink's incremental cleanup does for each access)."""
+"""Number of entries that are checked for expiry for each row (Flink's incremental cleanup: for each access)."""
 
 
 class StateOfKey:
-    """State with one value for each key. With a time to live it counts from the last write."""
+    """State with one value for each key. A time to live is counted from the last write."""
 
     def __init__(self, table: KeyedTable, ttl: Ttl | None, sweep: Sweep | None) -> None:
         self._table, self._ttl, self._sweep = table, ttl, sweep
@@ -73,8 +73,8 @@ class StateOfKey:
 
 
 class EntriesOfKey:
-    """The named values of one key at one time. A value of ``put`` is written at once and must not be changed; values of ``take`` may be changed and are written
-    by ``flush``.
+    """The named values of one key at one time. A value that is ``put`` is written at once and must not be changed afterwards; a value that is ``take``n may be
+    changed in place, and ``flush`` writes it.
     """
 
     __slots__ = ("_group", "_key", "_now_ms", "_table", "_taken", "_ttl")
@@ -152,8 +152,8 @@ class EntriesOfKey:
 
 
 class EntriesOfKeys:
-    """State with named values for each key, each an entry of its own in snapshots, with or without a time to live. ``split``: divides the single value per key
-    of earlier versions into entries, each with the time in ms of its last write, or ``None`` for that of the value.
+    """State with named values for each key. Each is an entry of its own in snapshots, with or without a time to live. ``split``: divides the single value per
+    key that earlier versions wrote into entries, each with the time of its last write in ms, or ``None`` if that is the time of the value.
     """
 
     def __init__(self, table: KeyedEntries, ttl: Ttl | None, sweep: Sweep | None, split: Split) -> None:
@@ -201,13 +201,15 @@ def _is_plain(type: pa.DataType) -> bool:
 
 
 def differs(before: Row, now: Row) -> bool:
-    """Tells whether a row that replaces another is an update. With NaN it always is, since NaN is not equal to itself in Flink's generated equaliser."""
+    """Tells whether a row that replaces another one has other values. A row with NaN always has, since NaN is not equal to itself in Flink's generated
+    equaliser.
+    """
     return before != now or any(value != value for value in now)
 
 
 class KeyedChanges:
-    """A batch of an input: its columns, and for each row its key and its key group. ``now_ms``: when it came. Rows become plain values when they are asked
-    for.
+    """A batch of an input: its columns, and for each row its key and its key group. ``now_ms``: the processing time of its arrival. Rows are converted to plain
+    values when they are first read.
     """
 
     def __init__(self, data: pa.RecordBatch, keys: Sequence[Any], groups: Sequence[int], now_ms: int) -> None:
@@ -234,8 +236,8 @@ class KeyedChanges:
 
 
 class RelationalOperator(KeyedOperator):
-    """Base class of operators of compiled plans with state by key. ``keys``: for each input the positions of its key; none: all rows have one key. ``schema``:
-    of what is emitted.
+    """Base class of operators of compiled plans with state by key. ``keys``: for each input the columns of its key; none: all rows have one key. ``schema``: of
+    the emitted rows.
     """
 
     works_on = "arrow"
@@ -291,7 +293,7 @@ class RelationalOperator(KeyedOperator):
         self.work(KeyedChanges(data, keys, groups, self.context.clock.now_ms()), input_index)
 
     def work(self, batch: KeyedChanges, input_index: int) -> None:
-        """Processes a batch of at least one row: row after row here. An operator that decides something for all rows at once does it in this method."""
+        """Processes a batch of at least one row, row by row. An operator that computes something for all rows at once overrides this method."""
         now_ms = batch.now_ms
         states: dict[Any, Any] = {}
         changed: dict[Any, int] = {}

@@ -19,10 +19,10 @@ from tidegate.taskmanager.operators.relational.relational_operator import KEEP, 
 
 
 class SortedOver(RelationalOperator):
-    """Emits each row with the aggregates over the rows up to it. A row that comes or goes changes those behind it.
+    """Emits each row with the aggregates over the rows up to it. An added or removed row changes the results of the rows after it.
 
-    State: ``[row, values]`` for each row of a partition in its order, those of equal rank as they came. ``is_rows``: ROWS, otherwise RANGE, where rows of equal
-    rank have the same values. ``constants``: stand behind the fields of a row for the aggregates.
+    State: ``[row, results]`` for each row of a partition in its order, rows of equal rank in the order of arrival. ``is_rows``: ROWS; otherwise RANGE, where
+    rows of equal rank have the same results. ``constants``: arguments of the aggregates, appended to the fields of a row.
     """
 
     def __init__(
@@ -69,8 +69,8 @@ class SortedOver(RelationalOperator):
         new: tuple[int, int] | None = None,
         gone: tuple[int, Change] | None = None,
     ) -> None:
-        """Computes the aggregates anew and emits the changes. ``new``: position and kind of the row that has come; ``gone``: the change to emit for a row that
-        goes, before the row at that position.
+        """Computes the aggregates again and emits the changes. ``new``: position and kind of an added row. ``gone``: position of a removed row, and the change
+        to emit for it.
         """
         values = self._values(entries)
         for at, (entry, now) in enumerate(zip(entries, values, strict=True)):

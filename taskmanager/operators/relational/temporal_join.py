@@ -21,7 +21,7 @@ _NEXT, _TIMER = ("next",), ("timer",)
 
 
 class Versions:
-    """Joins a row of the left side with a version of the right side. Rows keep their kinds."""
+    """Base class of joins of left rows with versions of the right side. A joined row has the kind of its left row."""
 
     def __init__(self, matcher: Matcher, *, is_left_join: bool, right_width: int) -> None:
         self._matcher = matcher
@@ -39,11 +39,12 @@ class Versions:
 class TemporalJoin(EntriesOperator, TimedOperator):
     """The temporal join by event time: a row of the left side is emitted when the watermark has reached its time, with the newest version that is not later.
 
-    State: by ``("left", number)`` ``(time, kind, row)`` of a row of the left side that waits, in the order of their coming; by ``("right", time)`` ``(kind,
-    row)`` of a version; by ``("next",)`` the next number; by ``("timer",)`` when the key is processed. That is when its first row or version is due, or at the
-    next watermark, if it was late. Then all left rows that are due are emitted, and versions are removed when a later one is not behind the watermark; the next
-    time is that of a left row that waits, or when something comes, as in Flink. Nothing is dropped as late: such a row joins with the versions that are still
-    there.
+    State: by ``("left", number)`` ``(time, kind, row)`` of a left row that waits, in the order of arrival; by ``("right", time)`` ``(kind, row)`` of a version;
+    by ``("next",)`` the next number; by ``("timer",)`` when the key is processed.
+
+    A key is processed when its first row or version is due, or at the next watermark if that was late. Then all due left rows are emitted, and each version is
+    removed if a later one is not after the watermark. The next time is that of a left row that waits, or of the next arrival, as in Flink. No row is dropped as
+    late: it joins with the versions that are still stored.
     """
 
     def __init__(
@@ -127,8 +128,8 @@ class TemporalJoin(EntriesOperator, TimedOperator):
 
 
 class ProcessingTimeTemporalJoin(TimedOperator):
-    """The temporal join by processing time, with a temporal table function: a row of the left side is emitted at once, with the table's present version. State:
-    the version.
+    """The temporal join by processing time, with a temporal table function: a row of the left side is emitted at once, with the current version. State: that
+    version.
     """
 
     def __init__(

@@ -17,10 +17,10 @@ from tidegate.taskmanager.operators.relational.timed import TimedOperator
 
 
 class TemporalSort(TimedOperator):
-    """Sorts rows by time: emits them when no earlier one can come. ``time``: the field of event time; ``None``: rows of one ms of processing time are sorted.
-    ``order``: of rows of the same time.
+    """Sorts rows by time: emits them once the watermark shows that no earlier ones follow.
 
-    State: ``[last time that was emitted, {time: rows}]``. A row whose time is not after the last emitted one is dropped.
+    ``time``: the field of event time; ``None``: the rows of each ms of processing time are sorted. ``order``: the order of rows with the same time. State:
+    ``[last emitted time, {time: rows}]``. A row whose time is not after the last emitted one is dropped.
     """
 
     def __init__(self, name: str, schema: pa.Schema, *, time: int | None, order: Sequence[SortField]) -> None:

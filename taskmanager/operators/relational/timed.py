@@ -16,10 +16,10 @@ from tidegate.taskmanager.operators.relational.relational_operator import KEEP, 
 
 
 class TimedOperator(RelationalOperator):
-    """Base class of operators with timers. ``is_event_time``: ``register`` and ``now`` use event time, otherwise processing time.
+    """Base class of operators with timers by key. ``is_event_time``: ``register`` and ``now`` use event time, otherwise processing time.
 
-    ``retention_ms``: a key for which ``keep_alive`` was not called for so long, and at most half as long again, is forgotten by ``expire`` (Flink:
-    ``CleanupState``); 0: none is. Where keys are forgotten, ``fire`` is of event time, or is not called.
+    ``retention_ms``: ``expire`` removes a key for which ``keep_alive`` was not called for that time; it comes at most half as much later (Flink:
+    ``CleanupState``). 0: keys are not removed. With a retention, ``fire`` is used for event time only.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class TimedOperator(RelationalOperator):
         super().open_states()
 
     def open_cleanups(self) -> None:
-        """Creates the state that stores when each key is forgotten."""
+        """Creates the state that stores when each key is removed."""
         if self._retention_ms:
             self._cleanups = self.state_of_key("cleanup-timestamp", 0)
 
@@ -52,11 +52,11 @@ class TimedOperator(RelationalOperator):
         """Processes a timer of a key that is due. Returns the new state of the key, ``None`` for none, or ``KEEP``."""
 
     def expire(self, state: Any) -> Any:
-        """Forgets a key that was not kept alive. Returns its new state, as ``fire`` does."""
+        """Removes a key that was not kept alive. Returns its new state, as ``fire`` does."""
         return None
 
     def keep_alive(self) -> None:
-        """Keeps the current key from being forgotten for ``retention_ms``."""
+        """Extends the life of the current key to ``retention_ms`` from now."""
         if self._cleanups is None:
             return
         now_ms = self.context.clock.now_ms()
@@ -74,7 +74,7 @@ class TimedOperator(RelationalOperator):
             self._move_cleanup(ends_ms, None, now_ms)
 
     def _move_cleanup(self, before_ms: int | None, ends_ms: int | None, now_ms: int) -> None:
-        """Replaces the time at which the current key is forgotten. ``None``: no time."""
+        """Replaces the time at which the current key is removed. ``None``: no time."""
         assert self._cleanups is not None
         if before_ms is not None:
             self._timers.processing.delete(before_ms)

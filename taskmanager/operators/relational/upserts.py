@@ -1,4 +1,4 @@
-"""Operators on changelogs with a unique key: they add the earlier rows of updates, and order the rows of several upsert keys."""
+"""Operators on changelogs with a unique key: they add the previous rows of updates, and order the rows of several upsert keys."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _AT, _OF = "at", "of"
 
 
 class ChangelogNormalize(RelationalOperator):
-    """Emits changes of a key with the earlier row, which it keeps. Its input has no earlier rows, and may repeat rows. ``condition``: rows that do not satisfy
-    it are treated as absent (Flink: ``ProcTimeDeduplicateFilter``).
+    """Emits the changes of a key with the previous row, which it stores. Its input lacks the previous rows, and may repeat rows. ``condition``: rows that do
+    not satisfy it are treated as absent (Flink: ``ProcTimeDeduplicateFilter``).
     """
 
     def __init__(
@@ -67,12 +67,12 @@ class ChangelogNormalize(RelationalOperator):
 
 
 class UpsertMaterialize(EntriesOperator):
-    """Keeps the rows of a key in the order in which they came; the newest is the table's (Flink: ``SinkUpsertMaterializer.java``).
+    """Stores the rows of a key in the order of arrival, and emits the newest one as the table's (Flink: ``SinkUpsertMaterializer.java``).
 
-    ``upsert_key``: the key of the query, of which there is one row at a time.
+    ``upsert_key``: the key of the query, for which there is one row at a time.
 
-    State, as Flink's ``LinkedMultiSetState.java``: by ``()`` the numbers of the newest row and of the next one to come; by ``("at", number)`` ``(row, number of
-    the row before it, number of the row behind it)``; by ``("of", row or its upsert key)`` the numbers of those rows. Expired entries are absent.
+    State, as Flink's ``LinkedMultiSetState.java``: by ``()`` the numbers of the newest row and of the next one; by ``("at", number)`` ``(row, number of the row
+    before it, number of the row after it)``; by ``("of", row or its upsert key)`` the numbers of those rows. Expired entries are absent.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class UpsertMaterialize(EntriesOperator):
     def _add(
         self, state: EntriesOfKey, name: Name, row: Row, numbers: tuple[int, ...], newest: int | None, number: int
     ) -> None:
-        """Appends a row behind the newest one."""
+        """Appends a row after the newest one."""
         if newest is not None:
             before, earlier, _ = state.get((_AT, newest))
             state.put((_AT, newest), (before, earlier, number))

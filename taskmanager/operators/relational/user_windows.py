@@ -32,10 +32,10 @@ Parts: TypeAlias = tuple[Name, ...]
 
 
 class PanedWindowAggregate(WindowAggregate):
-    """Aggregates overlapping windows with an accumulator for each pane: a span that every window contains as a whole or not at all.
+    """Aggregates overlapping windows with an accumulator for each pane: a span of time that every window contains completely or not at all.
 
-    What a window emits is an empty accumulator with those of its panes merged into it (Flink: ``PanedWindowProcessFunction``). Keeps by pane ``[values of the
-    grouping, accumulator]``. Earlier versions kept that by window: the accumulator of such a window is merged with the panes of later rows.
+    The result of a window is an empty accumulator into which those of its panes are merged (Flink: ``PanedWindowProcessFunction``). State: by pane ``[values of
+    the grouping, accumulator]``. Earlier versions stored that by window: the accumulator of such a window is merged with the panes of later rows.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class PanedWindowAggregate(WindowAggregate):
         self._size, self._pane = size, gcd(size, slide)
 
     def work(self, batch: KeyedChanges, input_index: int) -> None:
-        """Processes row after row: functions of users are called once for each."""
+        """Processes a batch row by row: functions of users are called once for each row."""
         RelationalOperator.work(self, batch, input_index)
 
     def change(self, state: EntriesOfKey, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
@@ -128,9 +128,9 @@ class PanedWindowAggregate(WindowAggregate):
 class WindowRowsAggregate(EntriesOperator, TimedOperator):
     """Aggregates windows with functions that process all rows at once. Each row is an entry of state.
 
-    Keeps by ``("open",)`` the windows that have not fired, with the names of their lists; by ``("rows", start, end)`` a list of ``(whether it is added, row)``.
-    Earlier versions kept by window ``[values of the grouping, accumulator]``, which counts as one more list until the window fires. A session that merges with
-    another has its lists too.
+    State: by ``("open",)`` the windows that have not fired, with the names of their lists; by ``("rows", start, end)`` a list of ``(whether it is added,
+    row)``. Earlier versions stored by window ``[values of the grouping, accumulator]``, which counts as one more list until the window fires. A session that
+    merges with another one takes over its lists.
     """
 
     def __init__(
@@ -200,7 +200,7 @@ class WindowRowsAggregate(EntriesOperator, TimedOperator):
         return {span: (span,) for span in state.all()} if opened is None else opened
 
     def _meeting(self, opened: dict[Span, Parts], span: Span) -> list[Span]:
-        """Returns the open windows that the given one belongs to: itself, or the sessions that it meets."""
+        """Returns the open windows to which a new window belongs: itself, or all sessions that overlap or touch it."""
         if not self._merges:
             return [span] if span in opened else []
         return sorted(other for other in opened if other[0] <= span[1] and span[0] <= other[1])

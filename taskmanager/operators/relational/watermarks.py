@@ -19,8 +19,8 @@ from tidegate.taskmanager.operators.operator import Operator, OperatorContext
 class WatermarkAssigner(Operator):
     """Emits watermarks that an expression computes from rows, in ms.
 
-    As in Flink, a watermark is emitted behind the row that advances event time by more than an interval, and the latest one at the end of each batch. No
-    watermark lies before 1970: until a later one comes no row is late.
+    As in Flink, a watermark is emitted after a row that advances event time by more than an interval, and the latest one at the end of each batch. Watermarks
+    before 1970 are not emitted, and until the first one no row is late.
     """
 
     works_on = "arrow"

@@ -35,15 +35,15 @@ from tidegate.taskmanager.operators.relational.relational_operator import (
 from tidegate.taskmanager.operators.relational.timed import TimedOperator
 
 Spans: TypeAlias = Callable[[Row], Sequence[Span]]
-"""Returns the windows of a row."""
+"""A function that returns the windows of a row."""
 
 
 class WindowAggregate(EntriesOperator, TimedOperator):
-    """Emits the aggregates of a key's window at its end. Keeps by window ``[values of the grouping, accumulator]``.
+    """Emits the aggregates of a key's window at its end. State: by window ``[values of the grouping, accumulator]``.
 
-    ``spans``: returns the windows of a row that came at the given time; ``attached``: reads them from the row. ``merges``: windows that meet become one
-    (sessions). ``properties``: compute the columns behind the aggregates from the window. ``shift``: converts points in time to local time. ``emits_empty``:
-    also windows in which as many rows were removed as added.
+    ``spans``: returns the windows of a row that arrived at the given time. ``attached``: reads them from the row. ``merges``: windows that overlap or touch
+    become one (sessions). ``properties``: compute the columns after the aggregates from the window. ``shift``: converts points in time to local time.
+    ``emits_empty``: also emits windows in which as many rows were retracted as added.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class WindowAggregate(EntriesOperator, TimedOperator):
         self._emits_empty = emits_empty
 
     def work(self, batch: KeyedChanges, input_index: int) -> None:
-        """Accumulates the rows of a batch that have the same key and windows, before these are read, where the aggregates allow it."""
+        """Adds up the rows of a batch with the same key and windows before state is read, if the aggregates allow that."""
         if self._merges or not self._aggregates.merges_alike:
             super().work(batch, input_index)
             return
@@ -107,7 +107,7 @@ class WindowAggregate(EntriesOperator, TimedOperator):
         return gathered
 
     def _spans_at(self) -> Spans:
-        """Returns the function that assigns a row to its windows; rows with the same time share the answer."""
+        """Returns the function that assigns a row to its windows. It computes them once for rows with the same time."""
         if self._attached is not None:
             return self._attached
         assert self._spans is not None
@@ -129,7 +129,7 @@ class WindowAggregate(EntriesOperator, TimedOperator):
         return state
 
     def _windows(self, state: EntriesOfKey, spans: Sequence[Span], row: Row) -> Iterator[Any]:
-        """Yields the accumulators of those windows of a key that have not fired. ``row``: one of the key."""
+        """Yields the accumulators of those windows of a key that have not fired. ``row``: a row of this key."""
         now = self.now()
         for span in spans:
             if self._merges:
@@ -165,7 +165,7 @@ class WindowAggregate(EntriesOperator, TimedOperator):
             yield span, [group, acc], None
 
     def _merged(self, state: EntriesOfKey, span: Span) -> Span:
-        """Merges the windows that meet the given one into one window. Returns it."""
+        """Merges the windows that overlap or touch the given one into one window. Returns it."""
         meeting = sorted(other for other in state.all() if other[0] <= span[1] and span[0] <= other[1])
         if not meeting:
             return span
@@ -182,7 +182,7 @@ class WindowAggregate(EntriesOperator, TimedOperator):
 
 
 def merged(windows: dict[Span, Any], span: Span, merge: Callable[[Any, Any], None]) -> Span:
-    """Merges the windows that meet the given one into one window, and their contents by ``merge``. Returns the window."""
+    """Merges the windows that overlap or touch the given one into one window, and their contents by ``merge``. Returns the window."""
     meeting = sorted(other for other in windows if other[0] <= span[1] and span[0] <= other[1])
     if not meeting:
         return span
@@ -195,9 +195,9 @@ def merged(windows: dict[Span, Any], span: Span, merge: Callable[[Any, Any], Non
 
 
 class SessionRows(TimedOperator):
-    """Emits the rows of each session when it ends, with its start, its end and its last ms behind their fields.
+    """Emits the rows of each session when it ends, with its start, its end and its last ms as further columns.
 
-    State: ``{window: rows with their kinds}``. ``time``: the field of event time, ``None``: processing time. ``gap``: in ms (Flink:
+    State: ``{window: rows with their kinds}``. ``time``: the field of event time; ``None``: processing time. ``gap``: in ms (Flink:
     ``UnalignedWindowTableFunctionOperator.java``).
     """
 
@@ -232,7 +232,7 @@ class SessionRows(TimedOperator):
 
 
 class ProcessingTimeRows(Operator):
-    """Emits each row once for each of its windows, by the processing time."""
+    """Emits each row once for each of its windows, which are assigned by processing time."""
 
     works_on = "arrow"
 
@@ -247,10 +247,10 @@ class ProcessingTimeRows(Operator):
 
 
 class WindowRows(EntriesOperator, TimedOperator):
-    """Base class of operators that keep the rows of a window, which is given in columns of the rows, until it ends.
+    """Base class of operators that store the rows of a window until it ends. The window is in columns of the rows.
 
-    State: by ``(moment,)`` the windows that fire right before it; everything kept of a window has a name that begins with the window. ``spans``: by input.
-    ``shift``: converts points in time to local time.
+    State: by ``(moment,)`` the windows that fire right before it; the name of every other entry begins with its window. ``spans``: for each input, returns the
+    window of a row. ``shift``: converts points in time to local time.
     """
 
     def __init__(
@@ -301,15 +301,15 @@ class WindowRows(EntriesOperator, TimedOperator):
 
     @abstractmethod
     def keep(self, state: EntriesOfKey, span: Span, input_index: int, row: Row) -> None:
-        """Adds a row to the kept rows of its window."""
+        """Stores a row in its window."""
 
     @abstractmethod
     def results(self, state: EntriesOfKey, span: Span) -> Iterable[Row]:
-        """Returns what is emitted for a window, and removes what is kept of it."""
+        """Returns the rows to emit for a window, and removes its stored rows."""
 
 
 class WindowFirstRows(WindowRows):
-    """Base class of operators that keep a few rows of each window, in one entry."""
+    """Base class of operators that store a few rows of each window, in one entry."""
 
     def keep(self, state: EntriesOfKey, span: Span, input_index: int, row: Row) -> None:
         rows = state.take(span)
@@ -325,10 +325,10 @@ class WindowFirstRows(WindowRows):
 
     @abstractmethod
     def choose(self, rows: list[Row], row: Row) -> None:
-        """Adds a row to the kept ones, if it belongs to them."""
+        """Adds a row to the stored rows of its window, if it is one of those to emit."""
 
     def shown(self, rows: list[Row]) -> Iterable[Row]:
-        """Returns what is emitted for the kept rows."""
+        """Returns the rows to emit from the stored ones."""
         return rows
 
 
@@ -388,8 +388,8 @@ class WindowDeduplicate(WindowFirstRows):
 
 
 class WindowJoin(WindowRows):
-    """Joins rows of the same window and key. ``matcher``: finds the rows of the other side. The rows of a window and an input are a list by ``(start, end,
-    input)``.
+    """Joins rows of the same window and key. ``matcher``: finds the rows of the other side. State: by ``(start, end, input)`` a list of the rows of a window
+    and an input.
     """
 
     def __init__(

@@ -78,7 +78,7 @@ class AsyncPart:
             return self._machine.begin(now_ms)
 
     def on(self, event: WriteEvent[ChannelContent], now_ms: float) -> Sequence[WriteCommand[ChannelContent]]:
-        """Takes an event, returns the commands to carry out. The acknowledgement is returned to one caller only, who sends it."""
+        """Handles an event; returns the commands to carry out. Exactly one caller gets the acknowledgement, and has to send it."""
         with self._lock:
             return self._machine.on(event, now_ms)
 

@@ -54,7 +54,7 @@ class SnapshotTarget:
     copies: LocalCopies | None = None
     inline_bytes: int = 0
     recorder: Recorder | None = None
-    """Has to know what was written of the checkpoint that its recording follows."""
+    """Records the subtask's input for a replay, and must know which checkpoint its recording starts from."""
 
 
 class SnapshotDriver:
@@ -111,7 +111,7 @@ class SnapshotDriver:
         self.on(barrier)
 
     def on(self, event: m.SnapshotEvent) -> None:
-        """Takes an event and carries out its commands; after those of the current event if it arises while they are carried out."""
+        """Handles an event and carries out its commands. An event that arises meanwhile is handled after them."""
         self._events.append(event)
         if self._is_busy:
             return
@@ -142,7 +142,7 @@ class SnapshotDriver:
     def inputs_persisted(
         self, checkpoint_id: int, contents: list[ChannelContent], alignment_ms: float, waited_for: str
     ) -> None:
-        """Takes the in-flight data of the input channels for a checkpoint that was requested with ``persists``."""
+        """Adds the in-flight data of the input channels to the snapshot of a checkpoint, which waits for it (``AlignmentMetrics.persists``)."""
         write = self._writes.get(checkpoint_id)
         if write is not None:
             self._report(write, w.InputsPersisted(contents, alignment_ms, waited_for))
@@ -193,7 +193,7 @@ class SnapshotDriver:
         self._probe("after-ack", told)
 
     def commit(self, checkpoint_id: int) -> None:
-        """Lets the operators commit everything up to ``checkpoint_id``. What they raise fails the attempt."""
+        """Lets the operators commit everything up to ``checkpoint_id``. An exception that they raise fails the attempt."""
         told = {"checkpoint_id": checkpoint_id}
         self._probe("before-commit", told)
         self._chain.notify_complete(
@@ -308,7 +308,7 @@ class SnapshotDriver:
         self._look_after(write)
 
     def _look_after(self, write: AsyncPart) -> None:
-        """Forgets a write that is over and whose states were released, and reports to the coordinator if it was acknowledged."""
+        """Removes a write that has ended and whose states were released, and reports an acknowledged one to the coordinator."""
         is_settled = write.is_over and not write.frozen
         if is_settled and self._writes.pop(write.checkpoint_id, None) is not None and write.is_acknowledged:
             self.on(m.SnapshotWritten(write.checkpoint_id))

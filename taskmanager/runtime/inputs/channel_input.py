@@ -61,7 +61,7 @@ class SubtaskInput(Protocol):
 
     @property
     def retry_ms(self) -> float | None:
-        """Milliseconds after which to try again without a wake of the mailbox; ``None``: not before a wake."""
+        """Milliseconds after which ``step`` has to be called again if nothing wakes the mailbox; ``None``: it need not be."""
 
     def step_priority(self) -> bool:
         """Does work that must not wait for space in the outputs, such as barriers that overtake. Returns whether there was any."""
@@ -70,10 +70,10 @@ class SubtaskInput(Protocol):
         """Ends the data of a source. Other subtasks receive the end from their channels."""
 
     def trigger(self, barrier: Barrier) -> None:
-        """Takes the JobManager's trigger of a checkpoint at this subtask."""
+        """Handles the JobManager's trigger of a checkpoint at this subtask."""
 
     def abort(self, checkpoint_id: int) -> None:
-        """Takes the JobManager's abort of a checkpoint."""
+        """Handles the abort of a checkpoint by the JobManager."""
 
 
 class ChannelInput:
@@ -276,7 +276,7 @@ class ChannelInput:
         self._snapshots.request(start.barrier, figures)
 
     def _at_hand(self) -> dict[int, list[Item]]:
-        """Returns the data by channel that was taken from the gate, or restored, and is not processed yet."""
+        """Returns the data that was taken from the gate or restored, and is not processed yet, by channel."""
         found: dict[int, list[Item]] = {}
         if self._batch is not None:
             found[self._channel] = [to_wire(self._batch.slice(self._position, len(self._batch)))]

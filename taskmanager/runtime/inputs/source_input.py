@@ -28,8 +28,8 @@ mailbox.
 
 @dataclass(frozen=True, slots=True)
 class SourcePace:
-    """When a source pauses. ``waits_for_checkpoint``: it emits nothing before the first checkpoint is complete. ``rest_share``: the most of its time for which
-    it pauses behind barriers.
+    """When a source pauses. ``waits_for_checkpoint``: it emits nothing before the first checkpoint is complete. ``rest_share``: the largest share of its time
+    for which it pauses after barriers.
     """
 
     waits_for_checkpoint: bool = False
@@ -117,7 +117,7 @@ class SourceInput:
         return False
 
     def end_data(self, *, drain: bool) -> None:
-        """Ends the data: nothing is emitted from now on. The position stays before what was polled and not emitted."""
+        """Ends the data: nothing is emitted from now on. Records that were polled and not emitted are read again after a restore."""
         self._ended, self._drained = True, drain
         if drain:
             self._counters.watermark_ms = END_OF_TIME

@@ -18,7 +18,7 @@ OUTSIDE = -1
 
 
 class OperatorTimes:
-    """The busy times of the operators of one chain, for its thread alone. ``operators``: their number; ``now_ms``: a clock that never goes back."""
+    """The busy times of the operators of one chain, used in the subtask's thread. ``operators``: their number. ``now_ms``: a monotonic clock."""
 
     def __init__(self, operators: int, now_ms: Callable[[], float]) -> None:
         self._now_ms = now_ms

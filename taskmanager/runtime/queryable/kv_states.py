@@ -49,7 +49,7 @@ class KvStateRegistry:
             )
 
     def asked(self, question: QueryState) -> None:
-        """Queues a query, which is answered when there is time."""
+        """Queues a query of a client; ``answer_some`` answers it."""
         self._asked.append(question)
 
     def answer_some(self, now_ms: Callable[[], float], *, has_input: bool) -> bool:
