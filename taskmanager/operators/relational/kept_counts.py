@@ -149,7 +149,7 @@ class KeptCounts:
             yield calls[number][1] if is_inner else calls[number], at, state
 
     def _put_back(self, counts: EntryCounts, rows: int, now_ms: int) -> dict[Any, int] | int:
-        """Writes changed counts. Returns what the accumulator stores: the counts themselves if it has few rows, otherwise the time since which all are written."""
+        """Writes changed counts. Returns what the accumulator stores: the counts if it has few rows, otherwise the time since which all are written."""
         if rows <= self._few:
             found = dict(counts.items())
             counts.clear()
