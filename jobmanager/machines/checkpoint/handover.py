@@ -46,7 +46,7 @@ def _begun(report: AttemptReport) -> tuple[int, ...]:
 
 
 def _let_finish_late(graph: ExecutionGraph, adopted: Sequence[AttemptReport]) -> frozenset[AttemptId]:
-    """Returns attempts that may finish because a sibling may; none of a vertex of which not all subtasks were adopted."""
+    """Returns the attempts that may finish because another subtask of their vertex may. Vertices of which not all subtasks were adopted are left out."""
     by_vertex: dict[VertexId, list[AttemptReport]] = {}
     for report in adopted:
         by_vertex.setdefault(report.attempt.vertex_id, []).append(report)

@@ -27,7 +27,7 @@ class CheckpointPlan:
 
 @dataclass(frozen=True, slots=True)
 class PlanRefused:
-    """No checkpoint can be taken now. ``message`` names the task that prevents it."""
+    """The result when no checkpoint can be taken now. ``message`` names the task that prevents it."""
 
     message: str
 

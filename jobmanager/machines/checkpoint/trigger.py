@@ -71,7 +71,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class DropWithinPause:
-    """A periodic request is dropped because of the minimum pause, which ends at ``resume_at_ms``."""
+    """The decision to drop a periodic request because of the minimum pause, which ends at ``resume_at_ms``."""
 
     request: CheckpointRequest
     resume_at_ms: int

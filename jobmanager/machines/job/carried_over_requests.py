@@ -1,8 +1,8 @@
 """Requests of clients that an earlier JobManager had accepted and not finished when it was lost: cancellations, stops, savepoints.
 
     JobRecovered.requests ─┬─ a cancellation ─▶ once it is known which subtasks run: they are canceled, and nothing is deployed
-                           └─ snapshots ──────▶ once the job runs: as if they were asked for now, under their old ids
-                                      └──────▶ the job ends before that: their clients hear so
+                           └─ snapshots ──────▶ once the job runs: requested again, under their old ids
+                                      └──────▶ the job ends before that: reported as failed
 
 In Flink they are lost with the JobManager, and the job goes on.
 """

@@ -26,7 +26,7 @@ class SubtaskMigration:
     """Decides when the subtasks of one job that must leave their executors restart elsewhere."""
 
     why = "Spark is decommissioning the executors that run these subtasks"
-    """What the log says of a restart for a move."""
+    """The reason of a restart for a move, for the log."""
 
     def __init__(self, graph: ExecutionGraph, rescaling: Rescaling, buffer: CommandBuffer) -> None:
         self._graph = graph

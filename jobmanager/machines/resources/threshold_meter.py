@@ -24,7 +24,7 @@ class ThresholdMeter:
 
     @property
     def is_exceeded(self) -> bool:
-        """Tells whether more starts had failed within the minute before the last failure than may."""
+        """Tells whether the number of failed starts in the minute before the last failure exceeds the limit."""
         return self.count > self._max_per_minute
 
     @property

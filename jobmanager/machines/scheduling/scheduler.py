@@ -104,7 +104,7 @@ class Scheduler:
             self._pool.add(self._sharing.slot_of(execution.subtask_id), allocation_id, placement).confirm()
 
     def close_adoption(self) -> None:
-        """Gives back slots in which nothing was adopted now, and those in which everything has finished after the idle timeout."""
+        """Gives slots back: at once those in which nothing was adopted, and after the idle timeout those in which everything has finished."""
         for allocation_id in self._resources.held_by(self._job_id):
             if self._pool.find(allocation_id) is None:
                 self._resources.free(allocation_id, "no subtask of the job goes on in it")

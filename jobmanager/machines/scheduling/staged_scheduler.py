@@ -202,7 +202,7 @@ class StagedScheduler:
         return execution.is_deployed and execution.allocation_id == allocation_id
 
     def _ask(self, count: int) -> None:
-        """Requests slots of the TaskManager that has the job's other slots; the first ones where most are free."""
+        """Requests ``count`` slots: of the TaskManager that has the job's other slots, or, without any, of the one with the most free slots."""
         host = next((allocation.placement.task_manager_id for allocation in self._pool.allocations), None)
         for placement in self._resources.free_on_one(host)[:count]:
             self._slots.request(placement)

@@ -1,9 +1,9 @@
 """The compiler from patterns to automata (behaves as Flink's ``NFACompiler``).
 
-    stages, last to first ─▶ for each its states, whose edges lead to the states of the stages behind ─▶ start state
+    stages, last to first ─▶ for each its states, whose edges lead to the states of the following stages ─▶ start state
 
-A stage of ``times(3)`` is three states, one of ``one_or_more`` two: the first event, and a loop. Where events may be ignored beside an edge that
-proceeds, a copy of the state without that edge takes over, so that no branch is made twice.
+A stage of ``times(3)`` is three states, one of ``one_or_more`` two: the first event, and a loop. If a state can ignore an event and can also proceed
+without one, ignoring leads to a copy of the state that cannot proceed; otherwise two branches would reach the same state.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Automaton:
     window_ms: int
     skip: AfterMatchSkipStrategy
     simple_conditions: int
-    """How many conditions are evaluated only once for an event."""
+    """The number of conditions that are evaluated once for an event and not for each partial match."""
 
     def can_match_nothing(self) -> bool:
         """Returns whether a match may have no events."""
@@ -64,7 +64,7 @@ class _Compiler:
         self._states: dict[str, State] = {}
         self._stops: dict[str, State] = {}
         self._before_greedy: dict[str, State] = {}
-        """By the name of a state behind a greedy stage: what it was before its edges waited for the stage."""
+        """For each state that follows a greedy stage, by its name: a copy from before its edges were restricted to events that the stage does not take."""
         self._window_ms: int | None = None
 
     def compile(self) -> Automaton:
@@ -120,7 +120,9 @@ class _Compiler:
             )
 
     def _check_ends(self) -> None:
-        """Refuses cyclic proceeding edges, which a group has that repeats without limit although it may take no event: Flink loops endlessly there."""
+        """Raises ``MalformedPatternException`` for a cycle of proceeding edges. A group that repeats without limit and may take no event has one; Flink
+        loops endlessly there.
+        """
         done: set[str] = set()
         for state in self._states.values():
             path: list[tuple[State, list[State]]] = [(state, _proceeding(state))]
@@ -150,7 +152,7 @@ class _Compiler:
         return state
 
     def _state_of_stage(self, kind: StateKind, *, takes: bool) -> State:
-        """Creates a state of the pattern's automaton for the stage that is compiled, with the time within which its next event has to come."""
+        """Creates a state for the stage that is compiled, with the time within which its next event has to come."""
         state = self._state(self._current.get_name(), kind)
         if takes:
             times = self._current.get_times()
@@ -322,7 +324,9 @@ class _Compiler:
         return state
 
     def _without_nots(self, sink: State) -> State:
-        """Returns a copy of the following states without the negated stages before an optional stage, which do not apply once that stage took an event."""
+        """Returns a copy of the following states without the negated stages before an optional stage, which do not apply once the optional stage took an
+        event.
+        """
         nots = self._nots_before()
         if not nots or not self._current.get_quantifier().has_property(QuantifierProperty.OPTIONAL):
             return sink
@@ -438,7 +442,7 @@ def _proceeding(state: State) -> list[State]:
 
 
 def _wait_for(state: State, take: Condition) -> None:
-    """Restricts the edges behind a greedy stage to events that the stage does not take."""
+    """Restricts the edges of a state that follows a greedy stage to events that the stage does not take."""
     for edge in state.edges:
         edge.unless(take)
 

@@ -1,11 +1,11 @@
 """Conditions of patterns: which events a stage takes (Flink: ``org.apache.flink.cep.pattern.conditions``).
 
-A condition of one's own is a function of the event, or of the event and a context, or a class:
+A user's condition is a function of the event, or of the event and a context, or a class:
 
     Pattern.begin("start").where(lambda event: event.price > 10)
     Pattern.begin("start").where(lambda event, ctx: event.price > sum(e.price for e in ctx.get_events_for_pattern("start")))
 
-What the compiler makes of conditions is a function of a ``EventView``, which has the event, and what was matched so far where it is asked for.
+The compiler turns each condition into a function of an ``EventView``: the event, and for iterative conditions the events that were matched before.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A priority queue with the order of Java's ``PriorityQueue``.
 
-Flink keeps partial matches in one, and goes through it as it lies in memory: among matches that begin with the same event the order in which they
-are found depends on that.
+Flink keeps partial matches in such a queue, and iterates over its array. Among matches that begin with the same event, the order in which they are found
+therefore depends on the order of that array.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ _NEVER: EventId = (2**63 - 1, 2**31 - 1)
 
 
 class PartialMatch:
-    """A partial match: its state and its last node. ``first``: the first event; ``None``: no event was taken yet (Flink: ``ComputationState``)."""
+    """A partial match: its state, its last node in the shared buffer, and ``first``, its first event; ``None``: no event was taken yet (Flink:
+    ``ComputationState``).
+    """
 
     __slots__ = ("first", "node", "order", "previous_ms", "start_ms", "state")
 

@@ -65,7 +65,7 @@ class KeyMatcher:
         self._nfa, self._register, self._compare = nfa, register, compare
         self.state, self.buffer, self.queue = state, buffer, queue
         self.current: tuple[Any, ...] = ()
-        """The event that is worked on; none yet: empty."""
+        """The event that is being processed; empty before the first one."""
 
     def advance(self, now: int) -> list[PatternOutcome]:
         """Processes the events up to the watermark, or to the clock's time; returns the matches that they complete, and timed-out ones."""

@@ -1,9 +1,9 @@
 """The automaton: takes events, returns matches (behaves as Flink's ``NFA``).
 
-    event ─▶ for each partial match the edges that hold ─▶ new partial matches ─▶ those at the end are matches
-    time ──▶ partial matches that took too long go ──▶ timed-out matches; those that waited for nothing to come are matches
+    event ─▶ for each partial match the edges whose conditions hold ─▶ new partial matches ─▶ those in the final state are matches
+    time ──▶ partial matches that exceeded their time ──▶ timed out; those that had to see no further event in that time ──▶ matches
 
-No clock, no state: what is between two events is in ``NFAState`` and in the shared buffer.
+The automaton reads no clock and keeps nothing between two events: ``NFAState`` and the shared buffer do.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     event ◀── node (stage) ──▶ node before ──▶ ... ──▶ first node
 
-A node is an event as one that a stage took, with the node before it: partial matches that begin alike share their nodes, and a node knows how many
-others and partial matches refer to it. What nothing refers to goes at once.
+A node records that a stage took an event, and which node precedes it. Partial matches with the same beginning share their nodes. Events and nodes count the
+references to them, and are removed when the last one is dropped.
 """
 
 from __future__ import annotations

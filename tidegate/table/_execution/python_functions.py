@@ -2,8 +2,8 @@
 
     columns ─▶ values of Python, or pandas, or Arrow ─▶ the function ─▶ a column of the declared type
 
-What a function raises is a ``UserFunctionError`` with the function, the arguments of the row and the user's line; what it returns that is not of the
-declared type is a ``SchemaMismatch``, after which the job is not restarted.
+An exception of a function becomes a ``UserFunctionError`` with the function, the arguments of the row and the line in the user's code. A result that is not
+of the declared type is a ``SchemaMismatch``, after which the job is not restarted.
 """
 
 from __future__ import annotations
@@ -180,8 +180,9 @@ class BoundFunction:
 def table_rows(
     wrapper: TypedUserCode, types: Sequence[LogicalType], result: LogicalType, names: Sequence[str] = ()
 ) -> Callable[[int, Sequence[pa.Array]], tuple[pa.Array, pa.Array]]:
-    """Returns a callable that applies a table function to columns: it returns the number of the input row for each row of the result, and the result as
-    structs. ``names``: of the fields, where it takes a whole row."""
+    """Returns a callable that applies a table function to columns. It returns two arrays: for each row of the result the number of its input row, and the
+    result as structs. ``names``: of the fields, if the function takes a whole row.
+    """
     call = method_of(wrapper)
     of_row = names_of_row(names, len(types)) if wrapper.takes_row else None
 

@@ -22,7 +22,7 @@ from tidegate.table._lookup.port import FoundRows
 
 
 class LookupCode(TypedUserCode):
-    """A user's lookup object, as error messages name it."""
+    """A user's lookup object, with the description that error messages need."""
 
     def __init__(self, func: LookupFunction | AsyncLookupFunction) -> None:
         super().__init__(func, None, "INT", "general", None, type(func).__qualname__)

@@ -369,8 +369,9 @@ FINAL: dict[type[Node], Callable[[Node], Keys]] = {
     **dict.fromkeys(BATCH_AGGREGATES, _batch_group_keys),
     **dict.fromkeys(BATCH_JOINS, _batch_join_keys),
 }
-"""Nodes that emit only the rows that remain when their input ends, with their partition keys. Batch aggregates and joins run behind the streaming
-operator."""
+"""Nodes that emit only the rows that remain when their input ends, with their partition keys. Batch aggregates and joins run as the streaming operator
+followed by one that emits these rows.
+"""
 
 RELATIONAL: dict[type[Node], Callable[[Node], Keys]] = {
     **dict.fromkeys(_GROUPS, _group_keys),

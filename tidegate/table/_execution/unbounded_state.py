@@ -1,6 +1,6 @@
 """Finds the operators of a plan whose state grows for as long as the job runs.
 
-plan, options ─▶ nodes that keep rows or keys ─▶ less those whose input ends, or whose idle keys are forgotten ─▶ one warning
+plan, options ─▶ nodes that store rows or keys ─▶ without those whose input ends, or whose idle keys are removed ─▶ one warning
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tidegate.plan.specs import StateMetadata
 _BY_KEY: tuple[type[Node], ...] = (
     plan_nodes.Join1, plan_nodes.MultiJoin1, plan_nodes.TemporalJoin1, plan_nodes.ChangelogNormalize1, plan_nodes.Deduplicate1,
 )  # fmt: skip
-"""Nodes that keep something of each key, or each row."""
+"""Nodes that store something for each key or each row."""
 _GROUPED = (
     plan_nodes.GroupAggregate1,
     plan_nodes.GlobalGroupAggregate1,
@@ -27,13 +27,13 @@ _GROUPED = (
 _HINTED = (plan_nodes.Join1, plan_nodes.MultiJoin1, *_GROUPED)
 """Nodes to which the hint ``STATE_TTL`` applies."""
 _MOST_NAMED = 5
-"""Nodes that a warning names; it says how many others there are. Chosen, not measured."""
+"""The number of nodes that a warning names; it only counts the others. Chosen, not measured."""
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class UnboundedStates:
-    """``kept``: the nodes whose keys are never forgotten. ``matched``: those whose partial matches are never given up."""
+    """The nodes of a plan whose state has no bound. ``kept``: those whose keys are never removed. ``matched``: those whose partial matches never time out."""
 
     kept: tuple[Node, ...] = ()
     matched: tuple[Node, ...] = ()
@@ -103,7 +103,7 @@ def _keeps_keys(node: Node) -> bool:
 
 
 def _forgets(node: Node, options: Mapping[str, str]) -> bool:
-    """Tells whether every state of a node has a time to live."""
+    """Tells whether every state of a node has a time to live, so that idle keys are removed."""
     states: Iterable[StateMetadata] = getattr(node, "state", ())
     found = [state.ttl_ms for state in states]
     if not found:
