@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from random import Random
 
 import pytest
 
@@ -10,6 +11,7 @@ from tidegate.model.errors import CorruptFrame
 from tidegate.taskmanager.machines.credit import (
     BufferDebloater,
     GrantCredit,
+    MarginalCost,
     ReceiverCredit,
     SenderCredit,
     WindowBounds,
@@ -187,3 +189,35 @@ def test_without_debloating_the_bytes_alone_count() -> None:
     assert debloater.window(0.0, 3) == 1_000_000
     debloater.on_worked(1, 1_000.0)
     assert debloater.window(100.0, 3) == 1_000_000
+
+
+def window_of(fixed_ms: float, ms_per_byte: float, *, channels: int, noise: float = 0.0, batches: int = 400) -> int:
+    """The window after some batches: each holds the window of one channel, or a part of it, and costs a fixed time and some for each byte."""
+    random, debloater, now_ms = Random(7), BufferDebloater(WindowBounds()), 0.0
+    for _ in range(batches):
+        size = max(100, int(debloater.window(now_ms, channels) * random.uniform(0.5, 1.0)))
+        elapsed_ms = (fixed_ms + ms_per_byte * size) * random.uniform(1 - noise, 1 + noise)
+        debloater.on_worked(size, elapsed_ms)
+        now_ms += elapsed_ms
+    return debloater.window(now_ms + 1_000, channels)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+@pytest.mark.parametrize(("fixed_ms", "channels"), [(2.0, 4), (30.0, 4), (2.0, 200), (150.0, 4)])
+def test_a_fixed_cost_of_batches_does_not_make_a_consumer_slow(fixed_ms: float, channels: int, noise: float) -> None:
+    assert window_of(fixed_ms, 1e-5, channels=channels, noise=noise) >= WindowBounds().min_bytes // 4
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_a_consumer_of_a_millisecond_for_each_record_stays_slow(noise: float) -> None:
+    assert window_of(0.3, 1 / 24, channels=4, noise=noise) <= 2 * 24 * 100 / 4
+
+
+def test_batches_of_one_size_do_not_tell_what_a_byte_costs() -> None:
+    cost = MarginalCost()
+    for _ in range(10):
+        cost.on_worked(1_000, 5.0)
+    assert cost.ms_per_byte is None
+    for size in (500, 1_500, 2_000, 250):
+        cost.on_worked(size, 4.0 + size / 1_000)
+    assert cost.ms_per_byte == pytest.approx(1 / 1_000)
