@@ -142,7 +142,9 @@ class KeyedBackend(ABC):
         """
 
     def copies_of(self, state_name: str, value_type: TypeInformation | None) -> RecordCopy:
-        """Returns the copier that keeps what a function returns for state apart from its own objects. It copies nothing where values are encoded at once."""
+        """Returns the copier for results that a user's function puts into state, so that the function cannot change them later. It copies nothing where
+        values are encoded at once.
+        """
         return record_copy(value_type, self._where(state_name), reuses_objects=True)
 
     def _where(self, state_name: str) -> str:
@@ -164,7 +166,7 @@ class KeyedBackend(ABC):
 
     @abstractmethod
     def timers(self, state_name: str) -> TimerSet:
-        """Returns the timers of one time domain. To be called once for each name."""
+        """Returns the timers of one time domain. Must be called only once for each name."""
 
     @abstractmethod
     def entry_keys(self, state_name: str) -> list[tuple[int, Entry]]:

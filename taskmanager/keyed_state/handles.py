@@ -122,7 +122,7 @@ class KeyedListState(_Handle, ListState[StateValue]):
         self._cells.replace(self._backend.group, self._entry(), ())
 
     def merge_namespaces(self, sources: Iterable[Namespace]) -> None:
-        """Moves the elements of these windows to the current window, behind its own."""
+        """Moves the elements of these windows to the current window, after its own."""
         backend, key = self._backend, self._backend.key
         for space in [space for space in sources if space != backend.namespace]:
             moved = list(self._cells.read(backend.group, (key, space)))
@@ -186,7 +186,7 @@ class KeyedMapState(_Handle, MapState[MapKey, StateValue]):
 
 
 class _FoldedHandle(_TableHandle):
-    """Base class of handles that store what a user function returns. It copies objects that the function may return again for another key.
+    """Base class of handles that store the result of a user's function. They copy it where the function may return the same object again for another key.
 
     (Other values are stored as they are given, as in PyFlink and Flink's ``HashMapStateBackend``.)
     """
@@ -282,7 +282,7 @@ H = TypeVar("H")
 
 
 def _kept(make: Callable[[StateStore, D], H]) -> Callable[[StateStore, D], H]:
-    """Wraps a getter so that it returns the same handle for the same descriptor, since triggers ask with every record."""
+    """Wraps a getter so that it returns the same handle for the same descriptor, since triggers request their state for every record."""
 
     def found_or_made(store: StateStore, state_descriptor: D) -> H:
         known = store.handles.get(state_descriptor.name)

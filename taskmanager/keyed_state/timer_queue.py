@@ -28,7 +28,7 @@ class KeyedTimerQueue:
         return self._timers.first_timestamp()
 
     def last_timestamp(self) -> int:
-        """Returns the latest time of all timers."""
+        """Returns the time of the latest timer."""
         return self._timers.last_timestamp()
 
     def pop_due(self, time_ms: int) -> Iterator[Timer]:

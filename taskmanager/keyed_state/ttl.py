@@ -1,6 +1,6 @@
 """State with a time to live (TTL): each value, list element or map entry is stored with the time of its last write (or read).
 
-    kind                        as it is kept                on disk, beside ``value``
+    kind                        in memory                    on disk, besides ``value``
     value, reducing, ...        (value, ms)                  ttl_ms: int64
     list                        [(element, ms), ...]         ttl_ms: list<int64>, one for each element
     map                         {key: (value, ms)}           ttl_ms: list<int64>, one for each entry, in their order
@@ -70,7 +70,7 @@ class Ttl:
 
 
 class Sweep(Protocol):
-    """Cleans up expired entries in small steps, each bounded by ``count`` entries. It starts anew at the end."""
+    """Cleans up expired entries in small steps, each bounded by ``count`` entries. After the last entry it begins again."""
 
     def __call__(self, count: int, now_ms: int) -> None: ...
 

@@ -1,9 +1,9 @@
 """Writes a snapshot of columnar keyed state into segments of kind ``columnar_keyed``.
 
-    frozen rows, some key groups at a time ─▶ copied ─▶ the subtask's thread has these groups back ─▶ written
-    key groups that were not loaded        ─▶ named again where they are, or read from the restored files ─▶ written
+    frozen rows, some key groups at a time ─▶ copied ─▶ these groups are released to the subtask's thread ─▶ written
+    key groups that were not loaded        ─▶ the restored files are referred to again, or read ─▶ written
 
-So the whole state is never copied at once.
+In this way the whole state is never copied at once.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """A table of keyed state that can be frozen without copying it.
 
     group ─▶ layers: base ◀ ... ◀ top        a layer: {(key, namespace): value}; reads go down, writes to the top
-    freeze    what is in the layers now is the snapshot's; a group gets a new top with its first write after that
-    written   the snapshot has no more need of a group: its layers are merged, group by group (``merge_some``)
+    freeze    the present layers belong to the snapshot; a group gets a new top with its first write after that
+    written   the snapshot has written a group: its layers may be merged, group by group (``merge_some``)
 
-Laws: a layer that a snapshot needs is never changed. A mutable value in such a layer is deep-copied into the top layer when a function first reads it, so that
-changes by the function do not affect the snapshot. Removed entries are ``DELETED`` in the layers above the base.
+Laws: a layer that a snapshot needs is never changed. A mutable value in such a layer is deep-copied into the top layer when a function first reads it, so
+that changes by the function do not affect the snapshot. Removed entries are ``DELETED`` in the layers above the base.
 
-For incremental checkpoints a table notes which entries were written or removed between one freeze and the next
-(``note_changes``). The number of a freeze is its epoch.
+For incremental checkpoints a table records which entries were written or removed between one freeze and the next (``note_changes``). The number of a freeze
+is its epoch.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class StateTable:
             self._note(group, entry)
 
     def entries(self) -> Iterator[tuple[int, Entry, StateValue]]:
-        """Yields all entries now, by key group: (group, entry, value)."""
+        """Yields all present entries, by key group: (group, entry, value)."""
         for group in self.groups():
             for entry, value in _merged(self._groups[group].layers).items():
                 yield group, entry, value

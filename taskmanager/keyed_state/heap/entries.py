@@ -167,7 +167,7 @@ def to_columns(entries: EntryColumns, *, is_delta: bool = False) -> tuple[Groups
 
 
 def removed_entries(layout: EntryFormat, groups: Groups, data: pa.RecordBatch) -> Iterator[tuple[int, Entry]]:
-    """Yields the entries of removed rows, whose values mean nothing."""
+    """Yields the entries of rows that mark a removal; their values are not used."""
     keys = _forms(layout, data)
     spaces: Iterable[Namespace] = namespaces_of(data)
     if layout.value_type is None:

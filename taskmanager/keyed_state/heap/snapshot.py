@@ -1,6 +1,6 @@
 """Writes a frozen table of Python objects: whole key groups, or what changed in them since an earlier checkpoint.
 
-decide ─▶ for some key groups at a time: entries become columns ─▶ the groups are given back ─▶ the columns are written
+decide ─▶ for some key groups at a time: entries become columns ─▶ the groups are released ─▶ the columns are written
 """
 
 from __future__ import annotations

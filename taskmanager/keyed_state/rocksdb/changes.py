@@ -34,7 +34,7 @@ class ChangedEntries:
         self._oldest = 0
         """The epoch up to which changes are forgotten."""
         self._in_use: dict[int, int] = {}
-        """For the epoch of each freeze that is not released, the epoch beyond which nothing may be forgotten."""
+        """For each freeze that is not released, by epoch: the epoch after which no changes may be removed."""
 
     @property
     def is_fresh(self) -> bool:
@@ -59,7 +59,7 @@ class ChangedEntries:
         return sealed
 
     def release(self, sealed: SealedChanges) -> None:
-        """Releases the changes of a snapshot that is done."""
+        """Releases the changes that a snapshot used, after it has ended."""
         self._in_use.pop(sealed.epoch, None)
 
     def forget(self, epoch: int) -> None:

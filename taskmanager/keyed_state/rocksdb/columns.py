@@ -41,7 +41,7 @@ BATCH_ENTRIES = 8192
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What all batches of a file have in common: the columns of the namespace, and whether removed entries are included."""
+    """The common properties of all batches of a file: the columns of the namespace, and whether removed entries are included."""
 
     rows: StateRows
     namespaces: frozenset[int]
@@ -56,7 +56,7 @@ class Form:
 
 @dataclass(slots=True)
 class _Batch:
-    """Entries on their way into columns. ``contents``: row values of each entry; ``map_keys``: the keys of each map."""
+    """Entries that are collected for one batch. ``contents``: row values of each entry. ``map_keys``: the keys of each map."""
 
     groups: list[int] = field(default_factory=list)
     keys: list[Key] = field(default_factory=list)
@@ -70,7 +70,7 @@ def whole_batches(
 ) -> Iterator[Rows]:
     """Yields all entries of some key groups as batches.
 
-    ``groups``: ``None`` for all of them, by the walk for which the view was made; it does not include ``unloaded`` entries.
+    ``groups``: ``None`` for all of them, read by the single pass for which the view was made; it does not include ``unloaded`` entries.
     """
     if unloaded is not None:
         assert groups is not None

@@ -64,9 +64,9 @@ class RocksDBSettings:
 
 
 class View:
-    """The rows of a database at the moment when the view was made. It is read by one thread, one walk at a time, also after the database was closed.
+    """The rows of a database at the moment when the view was made. It is read by one thread, one iteration at a time, also after the database was closed.
 
-    It is an iterator, as those of rocksdict's ``Snapshot`` show later writes.
+    It is an iterator, since iterators of rocksdict's ``Snapshot`` show later writes.
     """
 
     def __init__(self, iterator: _Rocks, walks: dict[bytes, Iterator[Pair]], path: str) -> None:
@@ -129,7 +129,7 @@ class _Walker:
             raise _failed("read", self._path, error) from error
 
     def _is_first_from(self, begin: bytes) -> bool:
-        """Tells whether the iterator is where a seek of ``begin`` would lead."""
+        """Tells whether a seek of ``begin`` would leave the iterator where it is."""
         if self._clear_from is None or begin < self._clear_from:
             return False
         return not self._iterator.valid() or begin <= self._iterator.key()

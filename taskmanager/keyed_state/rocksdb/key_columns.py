@@ -28,7 +28,7 @@ _NONE, _WINDOW, _COUNT, _INT, _TEXT = ord("n"), ord("w"), ord("c"), ord("i"), or
 _INTEGER_ROW = np.dtype([("state", ">u2"), ("group", ">u2"), ("form", "u1"), ("key", ">i8"), ("space", "u1")])
 _SIGN = np.uint64(1 << 63)
 _TEXT_START = PREFIX_BYTES + 5
-"""Where the text of a key begins in a row key: behind the form of the key and the four bytes of its length."""
+"""Where the text of a key begins in a row key: after the form of the key and the four bytes of its length."""
 
 
 def batch_of(columns: Columns) -> pa.RecordBatch:
@@ -77,7 +77,7 @@ def timestamp_column(timestamps: Sequence[int] | npt.NDArray[np.int64]) -> tuple
 
 
 def namespace_columns(forms: frozenset[int], spaces: Sequence[Namespace]) -> Columns:
-    """Returns the columns of namespaces, which are the same in all batches of a file, whatever this one contains."""
+    """Returns the columns of namespaces. All batches of a file have the same ones, whatever namespaces a batch contains."""
     if forms <= {_NONE}:
         return []
     if forms == {_WINDOW}:

@@ -3,8 +3,8 @@
     'w' TimeWindow  'c' CountWindow     else as ``tidegate.records.canonical.forms`` has it
 
 A row of RocksDB has the key ``state (2 bytes) · key group (2 bytes) · key · namespace``; rows of a map end with the map's key,
-rows of a list with 8 bytes that count upwards, and rows of timers have their time in front of the key. No key begins
-with another one, so the rows of an entry are those with its bytes in front.
+rows of a list with 8 bytes that count upwards, and rows of timers have their time before the key. No encoded key is a prefix
+of another one, so the rows of an entry are those that begin with its bytes.
 """
 
 from __future__ import annotations
@@ -71,6 +71,6 @@ def decode_key(content: bytes, at: int = 0) -> tuple[Key, int]:
 
 
 def after(prefix: bytes) -> bytes:
-    """Returns the first bytes behind all that begin with ``prefix``, which must not be all 0xff."""
+    """Returns the first bytes after all that begin with ``prefix``, which must not be all 0xff."""
     cut = prefix.rstrip(b"\xff")
     return cut[:-1] + bytes((cut[-1] + 1,))

@@ -55,9 +55,9 @@ class UnclaimedState:
         self.segments = in_reading_order([*self.segments, segment])
 
     def leave(self, layout: EntryFormat, state_id: int, now_ms: int) -> RestoredRows | None:
-        """Returns the rows to be left in their files; ``None`` where they must be loaded (``claim``). Raises ``CorruptData``, ``StorageError``.
+        """Returns the rows if they can stay in their files; ``None`` if they must be loaded (``claim``). Raises ``CorruptData``, ``StorageError``.
 
-        They must be loaded when they have other types than the state has now, were written by another backend, or as ``opened_for_parts`` says.
+        They must be loaded when their types differ from those of the state, when another backend wrote them, or if ``opened_for_parts`` says so.
         """
         if self._copies:
             return None

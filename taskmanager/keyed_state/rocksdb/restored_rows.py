@@ -58,9 +58,9 @@ STEP_ROWS: Final = 1024
 _PACKED_ROWS: Final = 4096
 """Rows that are converted to rows of the database at once, which takes a fifth of the time of decoding for each."""
 GONE: Final = object()
-"""Stands for an entry that a level removes."""
+"""The result for an entry that a level removes."""
 _UNKNOWN: Final = object()
-"""Stands for an entry that a level does not contain."""
+"""The result for an entry that a level does not contain."""
 _PLAIN = frozenset({int, str, type(None), TimeWindow, CountWindow, bool, float, bytes})
 _START: Callable[[tuple[bytes, StateValue]], bytes] = itemgetter(0)
 

@@ -205,7 +205,7 @@ class RocksTimers(RocksCells):
             self._push_head(held, group)
 
     def _refill(self, held: _Group, group: int, begin: bytes) -> None:
-        """Fills the cache of a group. ``begin``: all rows before it are deleted, so that the walk need not pass those that RocksDB still keeps."""
+        """Fills the cache of a group. ``begin``: all rows before it are deleted, so that the iteration need not pass the ones that RocksDB still keeps."""
         restored = self._restored
         held.cache = []
         while not held.cache:

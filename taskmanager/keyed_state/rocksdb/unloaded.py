@@ -73,7 +73,7 @@ class Unloaded(RestoredPart[tuple[bytes, Entry], StateValue]):
         return None if content is None else self._rows.unpack(content)
 
     def fetch(self, group: int, start: bytes, entry: Entry) -> None:
-        """Loads an entry of several rows into the database, since it will be read or changed."""
+        """Loads an entry of several rows into the database, before it is read or changed."""
         if start == self._fetched or group not in self._left:
             return
         self._loader.waits(group, 1)
@@ -87,7 +87,7 @@ class Unloaded(RestoredPart[tuple[bytes, Entry], StateValue]):
         self._fetched = start
 
     def fetch_group(self, group: int) -> None:
-        """Loads a key group into the database, since several of its entries will be read together."""
+        """Loads a key group into the database, before several of its entries are read together."""
         if group in self._left:
             self._loader.waits(group, 1)
             self._loader.load(group)
@@ -141,8 +141,8 @@ class Unloaded(RestoredPart[tuple[bytes, Entry], StateValue]):
 
 @dataclass(frozen=True, slots=True)
 class FrozenUnloaded:
-    """The unloaded key groups at a freeze, with their files. ``horizons``: by group, the row up to which all was loaded, so that it is not read
-    from the files.
+    """The unloaded key groups at a freeze, with their files. ``horizons``: by group, the row up to which everything was loaded and is not read from the
+    files.
     """
 
     restored: RestoredRows

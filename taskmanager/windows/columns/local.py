@@ -43,7 +43,7 @@ from tidegate.taskmanager.windows.columns.strategies import (
 MAX_DENSE = 1 << 18
 """Most keys of an array of accumulators. Keys in a range of half this size are used as indices; keys of a wider range are hashed."""
 MAX_HELD_ROWS = 1 << 18
-"""Most partials, or places for them, that are held: they delay a barrier by a few milliseconds."""
+"""The most partials, or array slots for partials, that are held. Emitting them delays a barrier by a few milliseconds."""
 
 Int64s = npt.NDArray[np.int64]
 
@@ -191,7 +191,7 @@ class ColumnarWindowLocal(Operator):
         return None if rows < MIN_ROWS_TO_JUDGE or self._plan.is_joint else share_of_keys(columns, rows)
 
     def _codes_by_dictionary(self, columns: list[pa.Array], rows: int) -> Codes | None:
-        """Returns the codes of keys by the dictionary; ``None``: there are too many keys for a dictionary, or for one that pays."""
+        """Returns the codes of keys by the dictionary; ``None``: there are too many keys for a dictionary, or so many that it costs more than it saves."""
         if self._dictionary is None:
             self._dictionary = KeyDictionary.of(columns)
         codes = None if self._dictionary is None else self._dictionary.encode(columns)
@@ -248,7 +248,7 @@ class ColumnarWindowLocal(Operator):
         self._first_held = min(self._first_held, first)
 
     def _shrink(self) -> None:
-        """Merges the held partials; if that does not help, there are too many keys, and all are emitted."""
+        """Merges the held partials. If too many remain, all are emitted."""
         if len(self._held) > 1:
             self._merge_held()
         if self._held_rows > MAX_HELD_ROWS // 2:

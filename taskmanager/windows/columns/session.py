@@ -1,4 +1,4 @@
-"""Session windows over columns: the rows of a batch become partial sessions before the exchange, and are merged behind it.
+"""Session windows over columns: the rows of a batch become partial sessions before the exchange, and are merged after it.
 
     columnar_session_local ──window_start, window_end, keys, partial columns──▶ HASH ──▶ columnar_session ──▶ results
 
@@ -154,8 +154,8 @@ class ColumnarSession(Operator):
         self._state.aborted(checkpoint_id)
 
     def _without_late(self, plan: AggregatePlan, rows: pa.RecordBatch, data: pa.RecordBatch) -> pa.RecordBatch:
-        """Drops late rows. A row that is late by itself is not if it belongs to a session that has not ended, as all held ones. ``data``: the input of
-        ``rows``.
+        """Drops late rows. A row before the watermark is not late if it belongs to a session that has not ended; the sessions in the state have not.
+        ``data``: the input of ``rows``.
         """
         is_open, ends = reached(plan, rows, rows_like(plan, rows, self._state.held_elsewhere(rows)))
         is_open |= ends - 1 > self._watermark
@@ -170,7 +170,7 @@ class ColumnarSession(Operator):
         return self._plan
 
     def _merge(self, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-        """Merges partial sessions. Also runs in the snapshot thread, as it uses only its argument and what is set once."""
+        """Merges partial sessions. May also run in the snapshot thread, since it uses only its argument and fields that are set once."""
         return merge_sessions(self._plan_of(parts[0].schema), parts)
 
     def _emit(self, plan: AggregatePlan, sessions: pa.RecordBatch) -> None:
@@ -183,5 +183,7 @@ class ColumnarSession(Operator):
 
 
 def _lasting(rows: pa.RecordBatch, ends: Int64s, are_open: Mask) -> pa.RecordBatch:
-    """Returns the open rows, with the ends of their sessions as far as they are known. Each row overlaps its session anyway."""
+    """Returns the rows of sessions that have not ended, with their ends raised to the known ends of their sessions. This changes no session, since each row
+    overlaps its own anyway.
+    """
     return rows.set_column(0, WINDOW_END, pa.array(ends)).filter(pa.array(are_open))

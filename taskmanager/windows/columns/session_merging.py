@@ -1,6 +1,6 @@
 """Merges partial sessions of a key that overlap or touch.
 
-    rows by (key, start) ─▶ where the key changes, or the start lies behind the end of what came before, one begins
+    rows by (key, start) ─▶ a session begins where the key changes, or where the start is after the ends of all rows before
 
 Batches have the layout of ``state.sessions.rows``; merged ones are sorted by the end of the session.
 """
@@ -82,7 +82,7 @@ def merge_sessions(plan: AggregatePlan, parts: Sequence[pa.RecordBatch]) -> pa.R
 
 
 def rows_like(plan: AggregatePlan, rows: pa.RecordBatch, held: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Returns keys and times of the ``held`` rows with the keys of ``rows``, and of a few others."""
+    """Returns keys and times of those ``held`` rows whose keys occur in ``rows``, and of a few others."""
     filtered, names = HashFilter(hashes_of(rows)), [END, START, *plan.keys]
     parts = []
     for batch in held:
@@ -93,7 +93,7 @@ def rows_like(plan: AggregatePlan, rows: pa.RecordBatch, held: Iterable[pa.Recor
 
 
 def reached(plan: AggregatePlan, rows: pa.RecordBatch, others: Sequence[pa.RecordBatch]) -> tuple[Mask, Int64s]:
-    """Returns which of ``rows`` belong to the session of one of ``others``, and the ends of their sessions as far as all rows tell."""
+    """Returns which of ``rows`` belong to the session of one of ``others``, and the ends of their sessions, as far as these rows show them."""
     both = pa.concat_batches([rows.select([END, START, *plan.keys]), *others])
     coded = encode_keys([both.column(name) for name in plan.keys], both.num_rows, plan.operator)
     sessions = find_sessions(coded.codes, *_times(both))

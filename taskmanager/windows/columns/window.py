@@ -1,4 +1,4 @@
-"""Tumbling and sliding event-time windows over columns: partials are merged behind the exchange, and windows fire.
+"""Tumbling and sliding event-time windows over columns: partials are merged after the exchange, and windows fire.
 
     columnar_window_local ──partials: window_start, keys, partial columns──▶ HASH ──▶ columnar_window ──▶ results
 
@@ -85,7 +85,7 @@ class ColumnarWindow(Operator):
         self._ended = NO_WATERMARK
         """Number of the last window that the watermark has passed."""
         self._held: int | None = None
-        """The watermark that waits until restored windows are read; ``None``: none does."""
+        """The watermark that waits until restored windows are read; ``None``: no watermark waits."""
         self._is_idle_after = False
         """Whether the input became idle after the held watermark."""
 
@@ -221,7 +221,7 @@ class ColumnarWindow(Operator):
         return make(self._name, self._keys, self._aggregates, schema)
 
     def _merge(self, runs: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-        """Merges partials. Also runs in the snapshot thread, as it uses only its argument and what is set once."""
+        """Merges partials. May also run in the snapshot thread, since it uses only its argument and fields that are set once."""
         return merge(self._merging_plan(runs[0].schema), runs)
 
     def _merging_plan(self, schema: pa.Schema) -> AggregatePlan:

@@ -1,6 +1,6 @@
 """The windows of one key that may merge (Flink: ``MergingWindowSet.java``).
 
-    window ─▶ the window under which its contents lie: its state window
+    window ─▶ the window under which its contents are stored: its state window
 
 Contents are not moved when a window grows: only this mapping changes. When several windows are merged, the contents of the others are merged into the state
 window of the first.

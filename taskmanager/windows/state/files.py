@@ -95,7 +95,7 @@ class WindowTimes:
         return self.slide_ms or self.size_ms
 
     def end_of(self, number: int) -> int:
-        """Returns the end of window ``number`` in ms; the largest int64 if it lies behind that."""
+        """Returns the end of window ``number`` in ms, at most the largest int64."""
         return min(number * self.step_ms + self.offset_ms + self.size_ms, LAST_MS)
 
 
@@ -183,10 +183,10 @@ def check_keys(form: PartialsFormat, schema: pa.Schema) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """The chain that a snapshot may build upon, and the changes since then.
+    """The chain on which a snapshot may build, and the changes since then.
 
-    ``rows``: the added rows, if all are known. ``fired``: number of the last window that has fired; ``has_fired``: whether windows have fired since.
-    ``example``: a row of any window, for a delta without rows; ``None``: nothing has come, so that only the state itself has rows.
+    ``rows``: the added rows; ``None``: not all of them are known. ``fired``: number of the last window that has fired. ``has_fired``: whether windows have
+    fired since. ``example``: a row of any window, from which a delta without rows gets its columns; ``None``: no row has arrived.
     """
 
     base: SegmentChain | None

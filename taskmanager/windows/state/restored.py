@@ -47,7 +47,7 @@ HELD_BYTES = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The windows behind number ``after`` (``None``: from the first on) up to number ``last``."""
+    """The windows after number ``after`` (``None``: from the first on) up to number ``last``."""
 
     after: int | None
     last: int
@@ -215,7 +215,7 @@ class _Head(PendingRuns):
 
 
 def behind(runs: Sequence[SpilledRun], after: int | None) -> list[SpilledRun]:
-    """Returns the parts of runs with windows behind number ``after``; ``None``: all windows."""
+    """Returns the parts of runs with windows after number ``after``; ``None``: all windows."""
     if after is None:
         return list(runs)
     return [rest for rest in (run.split(after)[1] for run in runs) if rest is not None]
@@ -240,9 +240,7 @@ def rows_and_bytes(
 
 
 def first_window(form: WindowFormat, segments: Sequence[SegmentHandle], owned: KeyGroupRange) -> int | None:
-    """Returns a number before which no window has rows, as far as the handles say; ``None`` if they do not. The highest level of a key group speaks for those
-    below it.
-    """
+    """Returns a number before which no window has rows, as far as the handles say; ``None`` if they do not. For each key group, its highest level counts."""
     firsts: npt.NDArray[np.int64] = np.full(owned.size, LAST_MS, np.int64)
     for segment in sorted(segments, key=lambda one: one.level):
         both = segment.key_groups.intersect(owned)
@@ -262,7 +260,7 @@ def _slices(starts: Sequence[int], groups: npt.NDArray[np.int32]) -> Iterator[tu
 
 
 def _is_mapped(rows: LevelRows) -> bool:
-    """Tells whether the columns of rows are used as they lie in a mapped file."""
+    """Tells whether the columns of rows are read directly from a mapped file."""
     if not isinstance(rows.content.obj, mmap.mmap):
         return False
     base = pa.py_buffer(rows.content).address

@@ -47,7 +47,7 @@ class Stretch:
         return found[self.start : self.stop]
 
     def cut(self, last_start_ms: int) -> int:
-        """Returns the row of ``data`` behind those of windows that begin at this time or before."""
+        """Returns the index in ``data`` of the first row whose window begins after this time."""
         at = min(max(last_start_ms, -LAST_MS), LAST_MS)
         return self.start + int(np.searchsorted(self.starts(), at, side="right"))
 
@@ -155,7 +155,7 @@ class UnreadWindows:
         return self._form.partials(_without_groups(found[0].stretch.data.slice(0, 0))).schema if found else None
 
     def head(self, index: int, after: int | None, last: int) -> StoredRun | None:
-        """Returns the windows of a part behind number ``after`` up to number ``last``; ``None`` if there are none. Raises ``NotInParts``, ``CorruptData``,
+        """Returns the windows of a part after number ``after`` up to number ``last``; ``None`` if there are none. Raises ``NotInParts``, ``CorruptData``,
         ``StorageError``.
         """
         heads = []

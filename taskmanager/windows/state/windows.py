@@ -96,7 +96,7 @@ class ColumnarWindowState:
         self._increments = Increments()
         self._schema: pa.Schema | None = None
         self._example: pa.RecordBatch | None = None
-        """A copied row of any window; ``None``: none has come."""
+        """A copied row of any window; ``None``: none has arrived."""
 
     @property
     def rows(self) -> int:
@@ -105,7 +105,7 @@ class ColumnarWindowState:
 
     @property
     def schema(self) -> pa.Schema | None:
-        """The columns of partials; ``None``: none has come."""
+        """The columns of partials; ``None``: none has arrived or was restored."""
         return self._schema
 
     @property
@@ -140,7 +140,7 @@ class ColumnarWindowState:
             self._appended.add(partials, self._buckets.rows)
 
     def check(self, schema: pa.Schema) -> None:
-        """Raises ``SchemaMismatch`` when the state has other columns than these, of partials that will come."""
+        """Raises ``SchemaMismatch`` when the state has other columns than the partials that are about to arrive."""
         if self._schema is None:
             self._schema = schema.remove_metadata()
         else:
@@ -271,7 +271,7 @@ class ColumnarWindowState:
             yield rows.slice(at, size)
 
     def _check(self, schema: pa.Schema | None) -> None:
-        """Compares the columns of restored windows with those of partials that may have come."""
+        """Compares the columns of restored windows with those of partials that arrived meanwhile."""
         if self._schema is None:
             self._schema = schema
         elif schema is not None:
@@ -308,7 +308,7 @@ class ColumnarWindowState:
 
 
 def check_columns(operator: str, held: pa.Schema, coming: pa.Schema) -> None:
-    """Raises ``SchemaMismatch`` when partials have other columns than those that are held."""
+    """Raises ``SchemaMismatch`` when partials have other columns than those in the state."""
     if held is not coming and not held.equals(coming):
         raise SchemaMismatch(
             f"operator '{operator}': its windows have the columns {_describe(held)}, now come "
