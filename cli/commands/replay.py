@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tidegate.model.program import VertexProgram
     from tidegate.taskmanager.recording.failures import Failure
     from tidegate.taskmanager.replaying.observers import BreakAt, WatchState
+    from tidegate.taskmanager.replaying.redacted_replay import RedactedReplay
     from tidegate.taskmanager.replaying.replay import ReplayOutcome
 
 _SEED = "PYTHONHASHSEED"
@@ -60,6 +61,19 @@ _OTHER_SEED = "4711"
 @click.option(
     "--check", is_flag=True, help="Run it a second time, with sets in another order, and compare the outputs."
 )
+@click.option(
+    "--redact",
+    "folder",
+    type=click.Path(path_type=Path),
+    metavar="OUT",
+    help="Write a copy into this folder in which the data is replaced by stand-ins, and replay it too.",
+)
+@click.option(
+    "--keep",
+    multiple=True,
+    metavar="FIELD",
+    help="A field or state that --redact leaves as it is; 'key' for the keys of all state. May be repeated.",
+)
 @json_option(f"{LINES[:-1]}, or {DOCUMENT[0].lower()}{DOCUMENT[1:]}")
 @configuration_options
 @reporting
@@ -71,6 +85,8 @@ def replay(
     last: int,
     program: Path | None,
     check: bool,
+    folder: Path | None,
+    keep: tuple[str, ...],
     as_json: bool,
     config: Path | None,
     definitions: tuple[str, ...],
@@ -80,25 +96,32 @@ def replay(
     FAILURE is the id of a failure that was kept, the beginning of one, or its folder. Without it those that were kept are listed. Failures are kept with
     tidegate.replay.enabled=true. Sinks write nothing, and what the subtask emits goes nowhere.
 
-    Exits with 0 when it fails as it did, with 1 when it does not; with --program with 0 when it does not fail any longer, with 1 when it does.
+    Exits with 0 when it fails as it did, with 1 when it does not; with --program with 0 when it does not fail any longer, with 1 when it does;
+    with --redact with 0 when the copy fails as the original does.
     """
     from tidegate.aio.homes import failures_of
 
     configuration = load_configuration(config, definitions)
     place = failures_of(configuration)
     if failure is None:
-        if in_debugger or break_at or watch or program or check:
+        if in_debugger or break_at or watch or program or check or folder or keep:
             raise Misuse("say which failure to replay; `tidegate replay` lists those that were kept")
         _list(place, as_json=as_json)
         return
     if as_json and (in_debugger or break_at or watch):
         raise Misuse("--json has no debugger and shows no state: leave --pdb, --break-at and --watch out")
+    if keep and folder is None:
+        raise Misuse("--keep is for --redact: say where the copy is to be written")
+    if folder is not None and (in_debugger or break_at or watch or program or check):
+        raise Misuse("--redact writes a copy; replay that with the other options")
     from tidegate.taskmanager.replaying.opening import find_failure
 
     found = find_failure(place, failure)
     _use_seed(found)
     tell: Callable[[str], None] = _nothing if as_json else click.echo
     _introduce(found, tell)
+    if folder is not None:
+        sys.exit(0 if _redact(found, configuration, folder, frozenset(keep), tell, as_json=as_json) else FAILED)
     outcome, watched = _run(found, configuration, in_debugger, break_at, watch, last, program)
     other = _digest_of_other(found, config, definitions) if check else ""
     if check and other != _summary(outcome):
@@ -197,6 +220,85 @@ def _run(
     if stop is not None and not stop.was_reached:
         raise InvalidJob(f"there is no record {break_at}: the recording ends after {outcome.records}")
     return outcome, watched
+
+
+def _redact(
+    failure: Failure,
+    configuration: Configuration,
+    folder: Path,
+    keep: frozenset[str],
+    tell: Callable[[str], None],
+    *,
+    as_json: bool,
+) -> bool:
+    """Writes a redacted copy and says what came of its replay. Returns whether it fails as the original does."""
+    from tidegate.aio.signing import signing_of
+    from tidegate.taskmanager.recording.failures import PROGRAM, read_content
+    from tidegate.taskmanager.replaying.opening import open_program
+    from tidegate.taskmanager.replaying.redacted_replay import find_needed, redact_and_replay
+    from tidegate.taskmanager.spark.user_code import load_program
+
+    signing = signing_of(configuration)
+    with tempfile.TemporaryDirectory(prefix="tidegate-replay-") as name:
+        directory = Path(name)
+        open_program(failure, None if signing is None else signing(), directory)
+
+        def load() -> VertexProgram:
+            return load_program(read_content(failure, PROGRAM), failure.task_name)
+
+        found = redact_and_replay(failure, load, folder, keep, directory)
+        needed = None if found.is_same or found.original.error is None else find_needed(failure, load, keep, directory)
+    if as_json:
+        print_json(
+            {
+                "id": failure.failure_id,
+                "copy": str(folder),
+                "reproduced": found.is_same,
+                "failed": found.outcome.error is not None,
+                "at": found.outcome.at or None,
+                "record": found.outcome.record,
+                "message": found.copy.message,
+                "merged": found.redacted.merged,
+                "left_out": list(found.redacted.left_out),
+                "needed": needed,
+            }
+        )
+        return found.is_same
+    for line in _of_copy(found, needed, folder):
+        tell(line)
+    return found.is_same
+
+
+def _of_copy(found: RedactedReplay, needed: list[str] | None, folder: Path) -> list[str]:
+    outcome, redacted = found.outcome, found.redacted
+    lines = [f"The copy is in {folder}, with stand-ins in the place of the data of records and state.", ""]
+    if found.original.error is None:
+        lines.append("The original did not fail when it was replayed, so nothing can be said of the copy.")
+    elif found.is_same:
+        lines.append(f"The copy fails with the same exception, {outcome.at}")
+        lines.append(found.copy.message)
+    elif outcome.error is None:
+        lines.append("The copy does not fail.")
+    else:
+        lines += [f"The copy fails, but not as the original does: {outcome.at}", found.copy.message]
+    if needed:
+        lines.append(f"It comes again if these stay as they are: {' '.join(f'--keep {name}' for name in needed)}")
+    elif not found.is_same and found.original.error is not None:
+        again = (
+            "not known, try it once more"
+            if needed is not None
+            else "not known: it does not come with all fields kept either"
+        )
+        lines.append(f"What would have to stay for it is {again}.")
+    lines += [
+        "",
+        "As they are: the program, the job's files and options, the names of fields. Look whether others may see them.",
+    ]
+    if redacted.left_out:
+        lines.append(f"Left out, since a replay does not need it: the state of {', '.join(redacted.left_out)}.")
+    if redacted.merged:
+        lines.append(f"There are too few values of their length: {redacted.merged} values are now equal to others.")
+    return lines
 
 
 def _debug(outcome: ReplayOutcome) -> None:

@@ -162,14 +162,14 @@ class FailureKeeper:
             (folder / name).mkdir(mode=0o700)
         paths = self.recorder.segments
         for path in paths:
-            _write_own(folder / "segments" / path.name, path.read_bytes())
+            write_own(folder / "segments" / path.name, path.read_bytes())
         self._write_state(folder / "state", restore, read_state)
         for key, content in self.files.items():
-            _write_own(folder / "files" / key, content)
-        _write_own(folder / PROGRAM, self.program)
+            write_own(folder / "files" / key, content)
+        write_own(folder / PROGRAM, self.program)
         public = {key: text for key, text in deployment.configuration.items() if not is_sensitive(key)}
         kept = replace(deployment, restore=restore, configuration=public, data_token="")
-        _write_own(folder / DEPLOYMENT, deployment_to_bytes(kept))
+        write_own(folder / DEPLOYMENT, deployment_to_bytes(kept))
         attempt = deployment.attempt
         failure = Failure(
             folder,
@@ -193,7 +193,7 @@ class FailureKeeper:
             self.recorder.place.records,
             self.refused,
         )
-        _write_own(folder / DOCUMENT, json.dumps(failure.to_json(), indent=1).encode())
+        write_own(folder / DOCUMENT, json.dumps(failure.to_json(), indent=1).encode())
 
     def _write_state(self, directory: Path, restore: TaskRestore | None, read_state: ReadState) -> None:
         if restore is None:
@@ -205,7 +205,7 @@ class FailureKeeper:
                 f"the state of checkpoint {restore.checkpoint_id} has {size} bytes, more than may be kept (tidegate.replay.max-size)"
             )
         for name, handle in handles.items():
-            _write_own(directory / name, bytes(read_state(restore.location, handle)))
+            write_own(directory / name, bytes(read_state(restore.location, handle)))
 
 
 class KeptState:
@@ -330,7 +330,8 @@ def _restored(snapshot: SubtaskSnapshot) -> dict[OperatorId, RestoredOperator]:
     }
 
 
-def _write_own(path: Path, content: bytes) -> None:
+def write_own(path: Path, content: bytes) -> None:
+    """Writes a new file that only its user can read."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)

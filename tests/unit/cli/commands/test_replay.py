@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -72,6 +73,32 @@ def test_a_record_that_did_not_come_is_one_line(failure: Failure) -> None:
     found = replay(failure, str(failure.folder), "--break-at", "100000", *UNSIGNED)
     assert found.returncode == 1
     assert "error: there is no record 100000: " in found.stderr
+
+
+def test_a_copy_is_written_and_replayed(failure: Failure, tmp_path: Path) -> None:
+    out = tmp_path / "copy"
+    found = replay(failure, failure.failure_id, "--redact", str(out), "--keep", "value", "--json", *UNSIGNED)
+    assert found.returncode == 0, found.stdout + found.stderr
+    said = json.loads(found.stdout)
+    assert (said["copy"], said["reproduced"], said["needed"]) == (str(out), True, None)
+    again = replay(failure, str(out), *UNSIGNED)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert said["message"] in again.stdout
+    twice = replay(failure, failure.failure_id, "--redact", str(out), *UNSIGNED)
+    assert (twice.returncode, "is there already" in twice.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--keep", "value"], "--keep is for --redact"),
+        (["--redact", "copy", "--check"], "--redact writes a copy; replay that with the other options"),
+    ],
+)
+def test_what_does_not_go_together_is_misuse(failure: Failure, arguments: list[str], told: str) -> None:
+    found = replay(failure, failure.failure_id, *arguments, *UNSIGNED)
+    assert found.returncode == 2
+    assert told in found.stderr
 
 
 def test_options_without_a_failure_are_misuse(failure: Failure) -> None:
