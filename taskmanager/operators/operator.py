@@ -300,6 +300,10 @@ class Operator(ABC):
         """
         return True
 
+    def waits_for_barrier(self) -> bool:
+        """Tells whether an operator without space gets some only by the barrier of a checkpoint, which comes behind its input where that comes by channels."""
+        return False
+
     def takes_reports(self) -> bool:
         """Tells whether its input consists of a sink's reports, which arrive after the end of data too. Called after ``open``."""
         return False

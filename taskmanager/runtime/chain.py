@@ -270,7 +270,10 @@ class OperatorChain:
             operator.notify_checkpoint_aborted(checkpoint_id)
 
     def has_room(self) -> bool:
-        return all(operator.has_room() for operator in self._operators)
+        """Tells whether the chain accepts further input. Behind channels an operator that waits for a barrier gets the input in front of it: it would wait
+        for ever. A source is triggered without any.
+        """
+        return all(op.has_room() or (bool(self._inputs) and op.waits_for_barrier()) for op in self._operators)
 
     def ending(self) -> Ending:
         """Returns what the end of the subtask waits for, once its data has ended. After a stop without draining, elements in flight do not count: they are in

@@ -208,12 +208,42 @@ def test_epochs_that_are_not_written_stop_the_input_until_they_are(driver: Drive
     running.operator.close()
 
 
+def test_rows_of_no_epoch_wait_for_a_barrier_and_not_for_a_write(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their barrier comes behind other rows, so a subtask that did not read these would wait for ever."""
+    monkeypatch.setattr(spark_sink, "MAX_WAITING_BYTES", 1000)
+    monkeypatch.setattr(spark_sink, "MAX_BYTES_OF_EPOCH", 6000)
+    writes, pool = SlowWrites(), Pool()
+    running = writes.begin(driver, pool, configuration={**RETRIES, "execution.checkpointing.interval": "1 s"})
+    running.feed(["a"])
+    running.snapshot(1)
+    running.operator.notify_checkpoint_complete(1)
+    with writes.writing(pool):
+        running.feed(["x" * 2000])
+        assert not running.operator.has_room()
+        assert not running.operator.waits_for_barrier(), "the write makes space"
+    assert not running.operator.has_room()
+    assert running.operator.waits_for_barrier(), "nothing is written that would make space"
+    running.feed(["y" * 2000])
+    running.snapshot(3)
+    running.operator.notify_checkpoint_complete(3)
+    pool.run_one()
+    assert running.operator.has_room()
+    with pytest.raises(
+        TidegateError, match=r"(?s)before the next checkpoint are more than .*execution\.checkpointing\.interval"
+    ):
+        running.feed(["z" * 7000])
+    running.operator.close()
+    assert [(epoch, len(rows)) for epoch, rows in writes.seen] == [(1, 1), (3, 2)]
+
+
 def test_without_checkpoints_rows_are_taken_to_the_end_as_far_as_they_can_be_written(
     driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No epoch comes that would make room: to wait for it would be to wait for ever."""
     monkeypatch.setattr(spark_sink, "MAX_WAITING_BYTES", 1000)
-    monkeypatch.setattr(spark_sink, "MAX_BYTES_AT_END", 3000)
+    monkeypatch.setattr(spark_sink, "MAX_BYTES_OF_EPOCH", 3000)
     seen: list[int] = []
 
     def begin() -> Running:
@@ -266,7 +296,7 @@ class SlowWrites:
     def begin(self, driver: Driver, pool: Pool, **about: Any) -> Running:
         sink = NearSink(self, driver)
         running = start(
-            spec("sink", input_types=(Types.STRING(),), options={"sink": sink}), configuration=RETRIES, **about
+            spec("sink", input_types=(Types.STRING(),), options={"sink": sink}), **{"configuration": RETRIES, **about}
         )
         running.operator.context.background.run_async = pool.submit
         return running

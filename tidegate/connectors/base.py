@@ -279,8 +279,14 @@ class SinkWriter(ABC):
         """Notes the stream's watermark (Flink: ``SinkWriter.writeWatermark``)."""
 
     def has_room(self) -> bool:
-        """Returns whether the writer accepts input; if not, the subtask processes only barriers and mails."""
+        """Returns whether the writer accepts input; if not, the subtask processes only barriers that overtake, and mails."""
         return True
+
+    def waits_for_barrier(self) -> bool:
+        """Returns whether only the barrier of a checkpoint makes space again. A subtask that reads channels goes on then, since the barrier comes behind its
+        input.
+        """
+        return False
 
     def is_drained(self) -> bool:
         """Returns whether everything was written, without which the subtask does not finish."""

@@ -226,6 +226,9 @@ class SinkOperator(Operator):
     def has_room(self) -> bool:
         return self._writer is None or self._writer.has_room()
 
+    def waits_for_barrier(self) -> bool:
+        return self._writer is not None and self._writer.waits_for_barrier()
+
     def takes_reports(self) -> bool:
         return self._writer is not None and self._writer.takes_reports
 

@@ -6,8 +6,9 @@
 
 Laws: epochs are written one by one, in their order, each at least once. Application id and epoch are those of the vote, also when
 another job commits it, so a write that notes them is exactly once. What an epoch has in it is settled at its barrier, never later: a
-writer that is behind gets fewer and larger epochs, and none of them is put together anew after a failure. While too much waits to be
-written, no further rows are taken; barriers go on. One subtask writes, since epochs are whole; what it votes for stays together at any
+writer that is behind gets fewer and larger epochs, and none of them is put together anew after a failure. While too much waits and an epoch is
+being written, no further rows are taken. What no epoch has yet waits for a barrier, which comes behind rows where they come by channels: these
+are taken then. One subtask writes, since epochs are whole; what it votes for stays together at any
 parallelism.
 """
 
@@ -42,11 +43,11 @@ HELD = "spark-rows"
 MAX_WAITING_EPOCHS = 8
 """How many epochs may wait for their checkpoints to be confirmed. Chosen, not measured."""
 MAX_WAITING_BYTES = 256 << 20
-"""How many bytes of rows may wait in memory, and in every checkpoint, until they are written: a quarter of a slot's default 1 GiB, since a snapshot
-encodes them once more."""
-MAX_BYTES_AT_END = 2 << 30
-"""How many bytes a job without checkpoints may keep until its end: half of the largest message to the driver, since compressed rows may be larger than
-others."""
+"""How many bytes of rows may wait in memory, and in every checkpoint, until they are written or their barrier comes: a quarter of a slot's
+default 1 GiB, since a snapshot encodes them once more."""
+MAX_BYTES_OF_EPOCH = 2 << 30
+"""How many bytes of rows one epoch may have, of a job without checkpoints as well: half of the largest message to the driver, since compressed
+rows may be larger than others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,14 +191,23 @@ class _Writer(SinkWriter):
         self._nanoseconds.look(batch.data)
         self._batches.append(batch.data)
         self._bytes += batch.data.nbytes
-        if self._waiting.writes_at_end and self._bytes > MAX_BYTES_AT_END:
+        if self._rows.size + self._bytes <= MAX_BYTES_OF_EPOCH:
+            return
+        if self._waiting.writes_at_end:
             raise InvalidJob(
-                f"to_spark: without checkpoints all rows of the job are one epoch, written at its end, and these are more than {MAX_BYTES_AT_END >> 20} MiB: "
+                f"to_spark: without checkpoints all rows of the job are one epoch, written at its end, and these are more than {MAX_BYTES_OF_EPOCH >> 20} MiB: "
                 "set execution.checkpointing.interval and run it in STREAMING mode, or write files with a FileSink"
             )
+        raise InvalidJob(
+            f"to_spark: the rows that came before the next checkpoint are more than {MAX_BYTES_OF_EPOCH >> 20} MiB: set a shorter "
+            "execution.checkpointing.interval, or write files with a FileSink"
+        )
 
     def has_room(self) -> bool:
         return self._waiting.has_room(self._rows.size + self._bytes)
+
+    def waits_for_barrier(self) -> bool:
+        return not self._waiting.is_writing()
 
     def holds_rows(self) -> bool:
         return bool(self._rows.count)

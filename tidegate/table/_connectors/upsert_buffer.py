@@ -84,6 +84,9 @@ class BufferedUpsertWriter(SinkWriter):
     def has_room(self) -> bool:
         return self._writer.has_room()
 
+    def waits_for_barrier(self) -> bool:
+        return self._writer.waits_for_barrier()
+
     def is_drained(self) -> bool:
         return self._writer.is_drained()
 

@@ -179,3 +179,23 @@ def test_a_chain_that_had_finished_is_a_source_at_its_end_and_takes_no_records()
     assert chain.freeze(1, 0) == []
     with pytest.raises(InternalError, match="had finished when it was restored"):
         chain.process(numbers(1), 0)
+
+
+class _Full(FakeOperator):
+    needs_barrier = True
+
+    def has_room(self) -> bool:
+        return False
+
+    def waits_for_barrier(self) -> bool:
+        return self.needs_barrier
+
+
+def test_input_goes_on_where_only_a_barrier_behind_it_makes_space() -> None:
+    full = _Full("b")
+    behind_channels, _, _ = wired(FakeOperator("a"), full)
+    behind_a_source = OperatorChain([full], [spec("b")], [])
+    assert behind_channels.has_room(), "the barrier comes behind the input"
+    assert not behind_a_source.has_room(), "a trigger needs no input"
+    full.needs_barrier = False
+    assert not behind_channels.has_room()
