@@ -30,6 +30,7 @@ import click
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from rich.console import Console
 from rich.table import Table
 
@@ -51,6 +52,7 @@ from tidegate.plan.specs import (
 )
 from tidegate.records.arrow_type import ArrowTypeInfo
 from tidegate.records.batch import ArrowBatch
+from tidegate.taskmanager.operators.relational.relational_operator import RelationalOperator
 
 BATCH_ROWS = 1 << 13
 BIDS_OF_AUCTION = 15
@@ -183,19 +185,47 @@ def top_n_shape(rows: int, partition: int) -> Shape:
     return Shape(node, [BID], [[partition]], [(0, batch) for batch in bid_batches(rows)])
 
 
-def sum_shape(rows: int, *, retracts: bool) -> Shape:
-    def call(function: str, *arguments: int) -> AggregateCall:
-        return AggregateCall(
-            name=None,
-            arg_list=arguments,
-            filter_arg=-1,
-            distinct=False,
-            approximate=False,
-            ignore_nulls=False,
-            type=BIGINT,
-            internal_name=function,
-        )
+def call(function: str, *arguments: int, filter: int = -1, distinct: bool = False) -> AggregateCall:
+    return AggregateCall(
+        name=None,
+        arg_list=arguments,
+        filter_arg=filter,
+        distinct=distinct,
+        approximate=False,
+        ignore_nulls=False,
+        type=BIGINT,
+        internal_name=function,
+    )
 
+
+def folded_shape(rows: int, grouping: int, calls: Sequence[AggregateCall]) -> Shape:
+    """Aggregates with mini-batches over bids with a condition of their price behind them."""
+    node = nodes.GroupAggregate1(
+        id=1,
+        output_type=LogicalType(
+            TypeRoot.ROW, fields=(BID.fields[grouping], *(Field(f"a{i}", BIGINT) for i in range(len(calls))))
+        ),
+        description="GroupAggregate",
+        configuration={"table.exec.mini-batch.enabled": "true"},
+        grouping=(grouping,),
+        agg_calls=tuple(calls),
+        agg_call_need_retractions=(False,) * len(calls),
+        generate_update_before=True,
+        need_retraction=False,
+    )
+    kind = LogicalType(TypeRoot.ROW, fields=(*BID.fields, Field("cheap", BOOLEAN)))
+    batches = [(0, batch.append_column("cheap", pc.less(batch["price"], 1_000_000))) for batch in bid_batches(rows)]
+    return Shape(node, [kind], [[grouping]], batches)
+
+
+PRICES = (
+    *(call("$COUNT$1", filter=condition) for condition in (-1, 6, 6, 6)),
+    *(call(f"${name}$1", 2) for name in ("MIN", "MAX", "AVG", "SUM")),
+)
+BIDDERS = tuple(call("$COUNT$1", 1, filter=condition, distinct=True) for condition in (-1, 6, 6, 6))
+
+
+def sum_shape(rows: int, *, retracts: bool) -> Shape:
     calls = (call("$COUNT$1"), call("$SUM$1", 2))
     node = nodes.GroupAggregate1(
         id=1,
@@ -228,7 +258,13 @@ SHAPES: dict[str, Callable[[int], Shape]] = {
     "top-N by a text": lambda rows: top_n_shape(rows, 3),
     "running count and sum": lambda rows: sum_shape(rows, retracts=False),
     "count and sum with rows taken back": lambda rows: sum_shape(rows, retracts=True),
+    "aggregates of q17": lambda rows: folded_shape(rows, 0, PRICES),
+    "distinct bidders of a channel": lambda rows: folded_shape(rows, 3, BIDDERS),
 }
+
+
+ROW_BY_ROW = (nodes.GroupAggregate1,)
+"""Nodes whose operators can work row by row still, as they do with calls that arrays cannot compute."""
 
 
 def started(shape: Shape, backend: str) -> Running:
@@ -252,9 +288,12 @@ class Rate:
     emitted: int
 
 
-def measure(shape: Shape, backend: str) -> Rate:
-    """Feeds all batches to one subtask."""
+def measure(shape: Shape, backend: str, *, row_by_row: bool = False) -> Rate:
+    """Feeds all batches to one subtask. ``row_by_row``: the operator works as those do that decide nothing for all rows of a batch."""
     running, rows, emitted, taken = started(shape, backend), 0, 0, 0.0
+    if row_by_row:
+        assert isinstance(running.operator, RelationalOperator)
+        vars(running.operator)["work"] = partial(RelationalOperator.work, running.operator)
     for index, batch in shape.batches:
         begun = time.process_time()
         running.operator.process(ArrowBatch(batch), index)
@@ -474,13 +513,20 @@ def show_cores(console: Console, rows: int, directory: str | None) -> None:
 def main(rows: int, only: str, backend: str, directory: str | None, cores: bool) -> None:
     console = Console()
     table = Table(title=f"operators, one subtask, {backend}")
-    for column in ("", "rows", "emitted", "µs a row", "rows/s"):
+    for column in ("", "rows", "emitted", "µs a row", "rows/s", "row by row, µs a row", "times"):
         table.add_column(column)
     for name, make in SHAPES.items():
         if only in name:
-            found = measure(make(rows), backend)
+            shape = make(rows)
+            found = measure(shape, backend)
             rate = f"{1e6 / found.micros:,.0f}"
-            table.add_row(name, f"{found.rows:,}", f"{found.emitted:,}", f"{found.micros:.2f}", rate)
+            before = []
+            if isinstance(shape.node, ROW_BY_ROW):
+                each = measure(shape, backend, row_by_row=True)
+                if each.emitted != found.emitted:
+                    raise RuntimeError(f"{name}: {found.emitted} rows by arrays, {each.emitted} row by row")
+                before = [f"{each.micros:.2f}", f"{each.micros / found.micros:.1f}"]
+            table.add_row(name, f"{found.rows:,}", f"{found.emitted:,}", f"{found.micros:.2f}", rate, *before)
     console.print(table)
     if cores:
         show_cores(console, max(rows, 1_000_000), directory)

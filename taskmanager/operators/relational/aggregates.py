@@ -75,23 +75,26 @@ class GroupAggregate(RelationalOperator):
 
     def work(self, batch: KeyedChanges, input_index: int) -> None:
         """Computes a batch by arrays, if all its aggregates can be computed so and no row is retracted that was not added; otherwise row by row."""
-        if self._folds or self._aggregates.running is None or not self._ran(batch, self._aggregates.running):
+        if self._aggregates.running is None or not self._ran(batch, self._aggregates.running):
             super().work(batch, input_index)
 
     def _ran(self, batch: KeyedChanges, running: RunningAggregates) -> bool:
         """Computes a batch by arrays, unless its rows need to be processed one by one. Returns whether it did."""
         added = np.isin(np.asarray(as_inserts(batch.data).columns[-1]), (INSERT, UPDATE_AFTER))
-        if not (self._retracts or added.all()):
+        if not (added.all() or (self._retracts and running.can_retract)):
             return False
         group_of, key_of = batch.by_key()
-        held = running.held([self.read(group, key, batch.now_ms) for key, group in group_of.items()])
+        held = running.held([self.read(group, key, batch.now_ms) for key, group in group_of.items()], batch.data)
         segments = Segments(key_of, added, held.rows)
         if not segments.are_consistent:
             return False
         totals = running.run(batch.data, segments, added, held)
-        self._emit_running(batch.data, running, segments, held, totals)
-        left = running.accumulators(totals.at(segments.lasts))
-        for (key, group), acc in zip(group_of.items(), left, strict=True):
+        last = totals.at(segments.lasts)
+        if self._folds:
+            self._emit_folded(batch.data, running, segments, held, last)
+        else:
+            self._emit_running(batch.data, running, segments, held, totals)
+        for (key, group), acc in zip(group_of.items(), running.accumulators(last), strict=True):
             self.write(group, key, acc if acc[0] else None, batch.now_ms)
         self.clean(len(batch.keys), batch.now_ms)
         return True
@@ -104,35 +107,69 @@ class GroupAggregate(RelationalOperator):
         held: RunningTotals,
         totals: RunningTotals,
     ) -> None:
-        """Emits for each row the result before it and the result after it, as ``_tell`` does."""
-        was_there, is_there = ~segments.is_new, totals.rows != 0
+        """Emits for each row the change from the results before it to those after it."""
         after, first = running.results(totals), segments.is_first
         before = [
             Results(
                 _one_before(now.values, first, old.values[segments.keys]),
                 _one_before(now.nulls, first, old.nulls[segments.keys]),
+                old.of,
             )
             for now, old in zip(after, running.results(held), strict=True)
         ]
-        updates = np.full(data.num_rows, self._ttl_ms > 0)
+        place_of = np.empty(data.num_rows, np.intp)
+        place_of[segments.order] = np.arange(data.num_rows)
+        self._tell_all(data, segments.order, place_of, before, after, ~segments.is_new, totals.rows != 0)
+
+    def _emit_folded(
+        self,
+        data: pa.RecordBatch,
+        running: RunningAggregates,
+        segments: Segments,
+        held: RunningTotals,
+        last: RunningTotals,
+    ) -> None:
+        """Emits for each key the change from the results before the batch to those after it."""
+        before, after = running.results(held), running.results(last)
+        rows, places = segments.order[segments.lasts], np.arange(len(held.rows))
+        self._tell_all(data, rows, places, before, after, held.rows != 0, last.rows != 0)
+
+    def _tell_all(
+        self,
+        data: pa.RecordBatch,
+        rows: npt.NDArray[np.intp],
+        places: npt.NDArray[np.intp],
+        before: Sequence[Results],
+        after: Sequence[Results],
+        was_there: npt.NDArray[np.bool_],
+        is_there: npt.NDArray[np.bool_],
+    ) -> None:
+        """Emits changes of results as ``_tell`` does. ``rows``: for each change a row with its grouping; ``places``: the changes in the order in which they
+        are emitted; ``was_there``, ``is_there``: whether there is a result before and after.
+        """
+        updates = np.full(len(rows), self._ttl_ms > 0)
         for now, old in zip(after, before, strict=True):
             updates |= now.differs(old)
         both = was_there & is_there
-        told = np.empty((data.num_rows, 2), np.bool_)
-        told[segments.order, 0] = was_there & ~is_there | both & updates & self._generates_update_before
-        told[segments.order, 1] = is_there & (~was_there | updates)
-        rows, sides = np.nonzero(told)
-        if not len(rows):
+        told = np.stack(
+            (
+                was_there & ~is_there | both & updates & self._generates_update_before,
+                is_there & (~was_there | updates),
+            ),
+            axis=1,
+        )
+        told_places, sides = np.nonzero(told[places])
+        if not len(told_places):
             return
-        place_of = np.empty(data.num_rows, np.intp)
-        place_of[segments.order] = np.arange(data.num_rows)
-        at, is_after = place_of[rows], sides == 1
+        at, is_after = places[told_places], sides == 1
         fields = list(self._schema)
-        groups = [data.column(position).take(pa.array(rows)) for position in self._grouping]
+        groups = [data.column(position).take(pa.array(rows[at])) for position in self._grouping]
         arrays = [group.cast(field.type) for group, field in zip(groups, fields, strict=False)]
         for now, old, field in zip(after, before, fields[len(arrays) :], strict=False):
-            values = np.where(is_after, now.values[at], old.values[at])
-            arrays.append(Results(values, np.where(is_after, now.nulls[at], old.nulls[at])).column(field.type))
+            values, nulls = (
+                np.where(is_after, a[at], b[at]) for a, b in ((now.values, old.values), (now.nulls, old.nulls))
+            )
+            arrays.append(Results(values, nulls, now.of).column(field.type))
         if has_kinds(self._schema):
             of_after, of_before = np.where(was_there, UPDATE_AFTER, INSERT), np.where(is_there, UPDATE_BEFORE, DELETE)
             arrays.append(pa.array(np.where(is_after, of_after[at], of_before[at]).astype(np.int8)))

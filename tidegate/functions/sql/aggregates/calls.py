@@ -11,11 +11,13 @@ from tidegate.functions.sql.aggregates.functions import (
     BITS,
     RUNNING,
     Accumulator,
+    Extreme,
     SqlAggregate,
     form_of,
     make,
 )
-from tidegate.functions.sql.aggregates.running import RunningAggregates, RunningCall
+from tidegate.functions.sql.aggregates.ranked import PLAIN
+from tidegate.functions.sql.aggregates.running import Kind, RunningAggregates, RunningCall
 from tidegate.plan.errors import UnsupportedPlan
 from tidegate.plan.expressions import AggregateCall
 from tidegate.plan.logical_types import Field, LogicalType
@@ -53,13 +55,26 @@ class _Call:
 
     def running(self) -> RunningCall | None:
         """Returns the call for arrays, if they can compute it."""
-        kind = RUNNING.get(type(self.function))
-        whole = [self.function.type, *self.function.arguments[:1]] if kind in ("sum", "sum0", "avg") else []
-        if kind is None or self._distinct or any(type.root not in BITS for type in whole):
+        function = self.function
+        kind = RUNNING.get(type(function))
+        if kind is None or not self._has_plain_arguments(kind):
             return None
+        if isinstance(function, Extreme):
+            if function.counts_at is not None:
+                return None
+            kind = function.kind
         argument = self._positions[0] if self._positions else None
-        bits = BITS.get(self.function.type.root, 64)
-        return RunningCall(kind, argument, self._filter if self._filter >= 0 else None, self._keeps, bits)
+        bits = BITS.get(function.type.root, 64)
+        condition = self._filter if self._filter >= 0 else None
+        return RunningCall(kind, argument, condition, self._keeps, bits, self._distinct)
+
+    def _has_plain_arguments(self, kind: Kind) -> bool:
+        """Tells whether arrays can compute the call over its arguments, by their types."""
+        roots = [type.root for type in self.function.arguments]
+        if kind in ("sum", "sum0", "avg") and not all(root in BITS for root in (self.function.type.root, *roots[:1])):
+            return False
+        is_plain = len(roots) == 1 and roots[0] in PLAIN
+        return is_plain if self._distinct or kind == "max" else True
 
     def create(self) -> Accumulator:
         created = self.function.create()

@@ -196,11 +196,7 @@ class Avg(Sum):
             return total / count
         total = _wrapped(total, 64)
         quotient = abs(total) // abs(count)
-        return quotient if (total < 0) == (count < 0) else -quotient
-
-
-RUNNING: Final[dict[type[SqlAggregate], Kind]] = {Count: "count", Sum: "sum", Sum0: "sum0", Avg: "avg"}
-"""The functions that arrays compute over whole numbers."""
+        return _wrapped(quotient if (total < 0) == (count < 0) else -quotient, BITS.get(self.type.root, 64))
 
 
 class WelfordM2(SqlAggregate):
@@ -252,6 +248,7 @@ class Extreme(SqlAggregate):
         super().__init__(call, arguments)
         self._best = best
         self._keeps_all = keeps_all
+        self.kind: Final[Kind] = "min" if best is min else "max"
         self.counts_at = 1 if keeps_all else None
 
     @property
@@ -294,6 +291,10 @@ class Extreme(SqlAggregate):
     def _find(self, acc: Accumulator) -> None:
         there = [value_of(form) for form, count in acc[1].items() if count > 0]
         acc[0] = self._best(there, key=_in_order) if there else None
+
+
+RUNNING: Final[dict[type[SqlAggregate], Kind]] = {Count: "count", Sum: "sum", Sum0: "sum0", Avg: "avg", Extreme: "max"}
+"""The functions that arrays compute. ``Extreme`` has its own kind."""
 
 
 def _in_order(value: Any) -> Any:

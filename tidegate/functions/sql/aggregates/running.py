@@ -1,9 +1,10 @@
-"""Counts, sums and averages of whole numbers after each row of a batch, by arrays.
+"""Counts, the least and the largest values, sums and averages of whole numbers after each row of a batch, by arrays.
 
     rows by key, in their order ─▶ segments ─▶ running totals of each segment, from those of its key before ─▶ results of each row
 
 A segment ends with its key, and where no row of the key is left: what follows begins with nothing. Sums wrap around at 64 bits, which changes no result:
-these wrap around in their own type.
+these wrap around in their own type. The least and the largest value are found among ranks (``ranked.py``). Of a distinct call those rows count whose value is
+new for their key.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.functions.sql.aggregates.ranked import RankedValues, rank_values
+from tidegate.functions.sql.rows import values_of
+
 Totals: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Places: TypeAlias = npt.NDArray[np.intp]
-Kind: TypeAlias = Literal["count", "sum", "sum0", "avg"]
+Kind: TypeAlias = Literal["count", "sum", "sum0", "avg", "min", "max"]
 _HALF = 1 << 63
 """Half of the range of 64-bit integers, as they are in Java."""
 
@@ -28,7 +32,7 @@ _HALF = 1 << 63
 @dataclass(frozen=True, slots=True)
 class RunningCall:
     """A call. ``argument``: the position of its column, ``None``: rows are counted; ``filter``: that of a condition; ``keeps``: rows that are retracted still
-    count; ``bits``: of the result's type.
+    count; ``bits``: of the result's type; ``distinct``: each value of a key counts once.
     """
 
     kind: Kind
@@ -36,18 +40,26 @@ class RunningCall:
     filter: int | None
     keeps: bool
     bits: int
+    distinct: bool = False
+
+    @property
+    def is_extreme(self) -> bool:
+        """Whether the result is one of the values."""
+        return self.kind in ("min", "max")
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The results of a call, of which some are null."""
+    """The results of a call, of which some are null. ``of``: the values that results are places in; ``None``: they are values themselves."""
 
     values: Totals
     nulls: Mask
+    of: pa.Array | None = None
 
     def column(self, type: pa.DataType) -> pa.Array:
         """Returns the results as a column."""
-        return pa.array(self.values, mask=self.nulls).cast(type, safe=False)
+        found = pa.array(self.values, mask=self.nulls)
+        return found.cast(type, safe=False) if self.of is None else self.of.take(found).cast(type)
 
     def differs(self, other: Results) -> Mask:
         """Tells for each row whether the results differ."""
@@ -57,15 +69,20 @@ class Results:
 
 @dataclass(frozen=True, slots=True)
 class RunningTotals:
-    """Totals after each row. ``rows``: of its key; by call ``sums`` and ``counts`` of values that are not null."""
+    """Totals after each row. ``rows``: of its key; by call ``sums``, or ranks of the best value, -1 for none, and ``counts`` of values that are not null.
+    Of all keys, by call: ``ranked``, the values of the batch and of the accumulators, and ``seen``, the counts of each value by key.
+    """
 
     rows: Totals
     sums: Sequence[Totals]
     counts: Sequence[Totals]
+    ranked: Sequence[RankedValues | None]
+    seen: Sequence[Sequence[Any] | None]
 
     def at(self, places: Places) -> RunningTotals:
         """Returns the totals after some rows."""
-        return RunningTotals(self.rows[places], [s[places] for s in self.sums], [c[places] for c in self.counts])
+        sums, counts = ([each[places] for each in found] for found in (self.sums, self.counts))
+        return RunningTotals(self.rows[places], sums, counts, self.ranked, self.seen)
 
 
 class Segments:
@@ -74,6 +91,7 @@ class Segments:
     """
 
     def __init__(self, key_of: Places, adds: Mask, before: Totals) -> None:
+        self.key_of = key_of
         self.order = np.argsort(key_of, kind="stable")
         self.keys = key_of[self.order]
         count = len(key_of)
@@ -108,44 +126,84 @@ class Segments:
         found: Totals = totals + np.repeat(starts - (totals[self._begins] - mine[self._begins]), self._sizes)
         return found
 
+    def largest(self, ranks: Totals, before: Totals) -> Totals:
+        """Returns the largest rank after each row. ``ranks``: of each row in its place, -1 where it does not count; ``before``: of each key, -1 for none."""
+        mine = ranks[self.order]
+        # ranks of later segments are lifted above those of earlier ones
+        lift = np.repeat(np.arange(len(self._begins)), self._sizes) * (int(ranks.max()) + 2)
+        starts = np.where(self.is_new[self._begins], -1, before[self.keys[self._begins]])
+        found: Totals = np.maximum(np.maximum.accumulate(mine + lift) - lift, np.repeat(starts, self._sizes))
+        return found
+
 
 class RunningAggregates:
     """Calls that arrays compute. The accumulators are those of ``CompiledAggregates``."""
 
     def __init__(self, calls: Sequence[RunningCall]) -> None:
         self._calls = calls
+        self.can_retract = not any(call.distinct for call in calls)
+        """Whether rows may be retracted."""
 
-    def held(self, accumulators: Sequence[Any]) -> RunningTotals:
-        """Returns the totals of accumulators; ``None`` stands for an empty one."""
+    def held(self, accumulators: Sequence[Any], data: pa.RecordBatch) -> RunningTotals:
+        """Returns the totals of accumulators before the rows of ``data`` are added; ``None`` stands for an empty one."""
         empty: Any = [0, [[0] if call.kind == "count" else [0, 0] for call in self._calls]]
         held = [empty if found is None else found for found in accumulators]
-        each = [[found[1][number] for found in held] for number in range(len(self._calls))]
-        return RunningTotals(
-            np.array([found[0] for found in held], np.int64),
-            [np.array([_wrapped(acc[0]) for acc in accs], np.int64) for accs in each],
-            [np.array([acc[-1] for acc in accs], np.int64) for accs in each],
-        )
+        sums, counts = [], []
+        ranked: list[RankedValues | None] = []
+        seen: list[list[Any] | None] = []
+        for number, call in enumerate(self._calls):
+            accs = [found[1][number] for found in held]
+            seen.append(None)
+            ranked.append(None)
+            if call.distinct:
+                seen[-1] = [{} if acc is None else acc[1][number][0] for acc in accumulators]
+                accs = [inner if acc is None else inner[1] for acc, inner in zip(accumulators, accs, strict=True)]
+            if call.is_extreme:
+                assert call.argument is not None
+                best = [None if found is None else acc[0] for found, acc in zip(accumulators, accs, strict=True)]
+                found = ranked[-1] = rank_values(data.column(call.argument), best, ascending=call.kind == "max")
+                sums.append(found.held)
+                counts.append(found.held)
+                continue
+            sums.append(np.array([_wrapped(acc[0]) for acc in accs], np.int64))
+            counts.append(np.array([acc[-1] for acc in accs], np.int64))
+        return RunningTotals(np.array([found[0] for found in held], np.int64), sums, counts, ranked, seen)
 
-    def accumulators(self, running: RunningTotals) -> list[Any]:
-        """Returns totals as accumulators."""
-        parts = [
-            [[total] for total in counts.tolist()]
-            if call.kind == "count"
-            else list(map(list, zip(sums.tolist(), counts.tolist(), strict=True)))
-            for call, sums, counts in zip(self._calls, running.sums, running.counts, strict=True)
-        ]
-        inner = map(list, zip(*parts, strict=True)) if parts else ([] for _ in running.rows)
-        return [[rows, accs] for rows, accs in zip(running.rows.tolist(), inner, strict=True)]
+    def accumulators(self, totals: RunningTotals) -> list[Any]:
+        """Returns the totals of keys as accumulators."""
+        parts = [self._accumulators_of(number, call, totals) for number, call in enumerate(self._calls)]
+        inner = map(list, zip(*parts, strict=True)) if parts else ([] for _ in totals.rows)
+        return [[rows, accs] for rows, accs in zip(totals.rows.tolist(), inner, strict=True)]
+
+    def _accumulators_of(self, number: int, call: RunningCall, totals: RunningTotals) -> list[Any]:
+        ranked, seen, sums = totals.ranked[number], totals.seen[number], totals.sums[number]
+        if ranked is not None:
+            best = values_of(ranked.values.take(pa.array(sums, mask=sums < 0)))
+            found: list[Any] = [[value] for value in best]
+        elif call.kind == "count":
+            found = [[total] for total in totals.counts[number].tolist()]
+        else:
+            found = list(map(list, zip(sums.tolist(), totals.counts[number].tolist(), strict=True)))
+        return found if seen is None else [[counts, acc] for counts, acc in zip(seen, found, strict=True)]
 
     def run(self, data: pa.RecordBatch, segments: Segments, adds: Mask, before: RunningTotals) -> RunningTotals:
-        """Returns the totals after each row, in the order of the segments. ``before``: of each key."""
+        """Returns the totals after each row, in the order of the segments. ``before``: of each key. Counts of values (``seen``) are changed in place."""
         sums, counts = [], []
-        for call, held, held_counts in zip(self._calls, before.sums, before.counts, strict=True):
+        for number, call in enumerate(self._calls):
+            held, held_counts, ranked = before.sums[number], before.counts[number], before.ranked[number]
             counted = np.ones(data.num_rows, np.bool_)
             if call.filter is not None:
                 counted &= np.asarray(pc.fill_null(data.column(call.filter), False))
             if call.keeps:
                 counted &= adds
+            if (seen := before.seen[number]) is not None:
+                assert call.argument is not None
+                counted = _new_values(data.column(call.argument), segments.key_of, counted, seen)
+            if ranked is not None:
+                best = segments.largest(np.where(counted, ranked.rows, -1), held)
+                sums.append(best)
+                counts.append(best)
+                continue
             if call.argument is not None and data.column(call.argument).null_count:
                 counted &= np.asarray(data.column(call.argument).is_valid())
             total = segments.running(counted.astype(np.int64), held_counts)
@@ -156,14 +214,34 @@ class RunningAggregates:
             assert call.argument is not None
             values = np.asarray(pc.fill_null(data.column(call.argument), 0)).astype(np.int64)
             sums.append(segments.running(np.where(counted, values, 0), held))
-        return RunningTotals(segments.rows, sums, counts)
+        return RunningTotals(segments.rows, sums, counts, before.ranked, before.seen)
 
-    def results(self, running: RunningTotals) -> list[Results]:
+    def results(self, totals: RunningTotals) -> list[Results]:
         """Returns the results for totals."""
         return [
-            _result(call, sums, counts)
-            for call, sums, counts in zip(self._calls, running.sums, running.counts, strict=True)
+            _result(call, sums, counts) if ranked is None else Results(sums, sums < 0, ranked.values)
+            for call, sums, counts, ranked in zip(self._calls, totals.sums, totals.counts, totals.ranked, strict=True)
         ]
+
+
+def _new_values(column: pa.Array, key_of: Places, counted: Mask, seen: Sequence[Any]) -> Mask:
+    """Counts the values of rows by key. Returns which rows have a value that their key has not had. ``seen``: the counts by key, which are changed."""
+    encoded = column.dictionary_encode("encode")
+    forms = [(value,) for value in values_of(encoded.dictionary)]
+    rows = np.flatnonzero(counted)
+    pairs = key_of[rows] * np.int64(len(forms)) + np.asarray(encoded.indices)[rows]
+    found, firsts, times = np.unique(pairs, return_index=True, return_counts=True)
+    order = np.argsort(firsts)
+    keys, codes = np.divmod(found[order], max(len(forms), 1))
+    is_new = []
+    for key, code, count in zip(keys.tolist(), codes.tolist(), times[order].tolist(), strict=True):
+        counts, form = seen[key], forms[code]
+        before = counts.get(form, 0)
+        counts[form] = before + count
+        is_new.append(not before)
+    fresh = np.zeros(len(counted), np.bool_)
+    fresh[rows[firsts[order[np.array(is_new, np.bool_)]]]] = True
+    return fresh
 
 
 def _result(call: RunningCall, sums: Totals, counts: Totals) -> Results:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from tests.unit.taskmanager.operators.relational.test_against_duckdb import (
     row_type,
 )
 from tidegate.functions.sql.aggregates import calls, compile_aggregates
+from tidegate.functions.sql.aggregates.running import RunningAggregates
 from tidegate.functions.sql.changelog import with_kinds
 from tidegate.functions.sql.rows import Change, Row, batch_of, batch_of_repeated, changes_of
 from tidegate.functions.sql.scalar import CompiledFilter, EvaluationContext, arrow_schema, compile_filter
@@ -43,6 +45,7 @@ from tidegate.plan.specs import (
 from tidegate.taskmanager.operators.relational import matching
 from tidegate.taskmanager.operators.relational.aggregates import GroupAggregate
 from tidegate.taskmanager.operators.relational.matching import Matcher
+from tidegate.taskmanager.operators.relational.relational_operator import KeyedChanges
 
 ROWS = row_type(k=STRING, v=INT)
 
@@ -146,7 +149,9 @@ def test_rows_of_two_sides_join_as_one_by_one(
 
 
 TINYINT = LogicalType(TypeRoot.TINYINT)
-VALUES = row_type(k=STRING, t=TINYINT, v=INT, w=BIGINT, f=BOOLEAN)
+DECIMAL = LogicalType(TypeRoot.DECIMAL, precision=10, scale=2)
+DAY = LogicalType(TypeRoot.DATE)
+VALUES = row_type(k=STRING, t=TINYINT, v=INT, w=BIGINT, f=BOOLEAN, s=STRING, d=DECIMAL, day=DAY)
 WHOLE_CALLS = (
     call("$COUNT$1", BIGINT),
     call("$COUNT$1", BIGINT, 2),
@@ -157,17 +162,38 @@ WHOLE_CALLS = (
     call("$AVG$1", BIGINT, 3),
     call("$COUNT$1", BIGINT, 2, filter=4),
 )
+EXTREMES = (
+    call("$MAX$1", BIGINT, 3),
+    call("$MIN$1", INT, 2, filter=4),
+    call("$MAX$1", STRING, 5, filter=4),
+    call("$MIN$1", STRING, 5),
+    call("$MIN$1", DECIMAL, 6),
+    call("$MAX$1", DAY, 7),
+    call("$MAX$1", BOOLEAN, 4),
+)
+DISTINCT = (
+    call("$COUNT$1", BIGINT, 2, distinct=True),
+    call("$COUNT$1", BIGINT, 5, distinct=True, filter=4),
+    call("$SUM$1", BIGINT, 3, distinct=True),
+    call("$COUNT$1", BIGINT, 6, distinct=True),
+)
 
 
-def totals(*, retracts: bool, generates_update_before: bool, ttl_ms: int) -> nodes.GroupAggregate1:
-    names = [Field(f"a{i}", made.type) for i, made in enumerate(WHOLE_CALLS)]
+def totals(
+    made: Sequence[AggregateCall], *, retracts: bool, generates_update_before: bool, ttl_ms: int, folds: bool
+) -> nodes.GroupAggregate1:
+    """``folds``: one change of a key for each batch."""
+    names = [Field(f"a{i}", one.type) for i, one in enumerate(made)]
     return nodes.GroupAggregate1(
         id=1,
         output_type=LogicalType(TypeRoot.ROW, fields=(VALUES.fields[0], *names)),
         description="GroupAggregate",
+        configuration={"table.exec.mini-batch.enabled": str(folds).lower()},
         grouping=(0,),
-        agg_calls=WHOLE_CALLS,
-        agg_call_need_retractions=tuple(retracts and number != 6 for number in range(len(WHOLE_CALLS))),
+        agg_calls=tuple(made),
+        agg_call_need_retractions=tuple(
+            retracts and number != 6 and one not in EXTREMES for number, one in enumerate(made)
+        ),
         generate_update_before=generates_update_before,
         need_retraction=retracts,
         state=(StateMetadata(0, f"{ttl_ms} ms", "groupAggregateState"),) if ttl_ms else (),
@@ -175,17 +201,37 @@ def totals(*, retracts: bool, generates_update_before: bool, ttl_ms: int) -> nod
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("ttl_ms", [0, 100])
-@pytest.mark.parametrize("generates_update_before", [True, False])
+@pytest.mark.parametrize(("ttl_ms", "generates_update_before"), [(0, True), (100, True), (100, False)])
+@pytest.mark.parametrize("folds", [True, False])
+@pytest.mark.parametrize("more", [EXTREMES, DISTINCT])
 @pytest.mark.parametrize("retracts", [True, False])
-def test_totals_of_whole_numbers(
-    retracts: bool, generates_update_before: bool, ttl_ms: int, backend: str, monkeypatch: pytest.MonkeyPatch
+def test_totals_of_a_key(
+    retracts: bool,
+    more: Sequence[AggregateCall],
+    folds: bool,
+    ttl_ms: int,
+    generates_update_before: bool,
+    backend: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """By arrays there are the same changes as row by row, whichever of the two wrote the state."""
-    node = totals(retracts=retracts, generates_update_before=generates_update_before, ttl_ms=ttl_ms)
+    """By arrays there are the same changes as row by row, whichever of the two wrote the state, and the same state."""
+    node = totals(
+        [*WHOLE_CALLS, *more],
+        retracts=retracts,
+        generates_update_before=generates_update_before,
+        ttl_ms=ttl_ms,
+        folds=folds,
+    )
     configuration = {"state.backend.type": backend}
     by_arrays = Subtasks(node, [VALUES], [[0]], 1, configuration)
-    assert isinstance(by_arrays.running[0].operator, GroupAggregate)
+    did: list[bool] = []
+    ran = GroupAggregate._ran
+
+    def watched(operator: GroupAggregate, batch: KeyedChanges, running: RunningAggregates) -> bool:
+        did.append(ran(operator, batch, running))
+        return did[-1]
+
+    monkeypatch.setattr(GroupAggregate, "_ran", watched)
     monkeypatch.setattr(calls, "RUNNING", {})
     row_by_row = Subtasks(node, [VALUES], [[0]], 1, configuration)
     rng = random.Random(5)
@@ -194,38 +240,78 @@ def test_totals_of_whole_numbers(
         (None, 3, -2, 2**31 - 1),
         (None, -(2**63), 2**63 - 1, 5),
         (None, True, False),
+        (None, "", "a", "ab", "ä", "\U0001f600", "\uffff"),
+        (None, Decimal("1.00"), Decimal("-2.50"), Decimal("99999999.99")),
+        (None, 0, -1, 19_000),
     )
     rows: list[Row] = [(rng.choice(("a", "b", None)), *map(rng.choice, numbers)) for _ in range(30)]
     changes = random_changes(rng, rows, 300) if retracts else [(0, rng.choice(rows)) for _ in range(150)]
     if retracts:  # also one that was not added
-        changes.insert(120, (3, ("c", 1, 1, 1, True)))
-        changes.insert(200, (3, ("c", 1, 1, 1, True)))
+        for at in (120, 200):
+            changes.insert(at, (3, ("c", 1, 1, 1, True, "", Decimal("1.00"), 0)))
     now_ms = 0
     while changes:
-        count = rng.randrange(1, 40)
+        count = rng.choice((1, 2, rng.randrange(1, 40)))
         batch, changes = changes[:count], changes[count:]
         assert by_arrays.feed(batch) == row_by_row.feed(batch)
         now_ms += rng.choice((10, 60, 150))
         for subtasks in (by_arrays, row_by_row):
             subtasks.set_clock(now_ms)
+        assert ttl_ms or _entries(by_arrays) == _entries(row_by_row)
         if rng.random() < 0.2:
             written = [running.snapshot() for running in by_arrays.running]
             row_by_row.restart(restored_of(written))
-    assert len(row_by_row.changes) > 100
+    assert len(row_by_row.changes) > 20
+    assert did.count(True) > 3
+    assert retracts == (False in did)
+    for subtasks in (by_arrays, row_by_row):
+        subtasks.close()
+
+
+def _entries(subtasks: Subtasks) -> list[str]:
+    """All accumulators with their keys, and when they were written."""
+    operator = subtasks.running[0].operator
+    assert isinstance(operator, GroupAggregate)
+    return sorted(str(_wrapped(entry)) for entry in operator._state.entries())
+
+
+def _wrapped(value: Any) -> Any:
+    """Whole numbers modulo 2^64, as sums are by arrays."""
+    if isinstance(value, (list, tuple)):
+        return [_wrapped(one) for one in value]
+    return value % (1 << 64) if type(value) is int else value
+
+
+def test_many_distinct_values_are_entries_of_state_by_arrays_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = totals(DISTINCT, retracts=False, generates_update_before=True, ttl_ms=0, folds=True)
+    by_arrays = Subtasks(node, [VALUES], [[0]], 1)
+    monkeypatch.setattr(calls, "RUNNING", {})
+    row_by_row = Subtasks(node, [VALUES], [[0]], 1)
+    for first in range(0, 2000, 400):
+        batch: list[Change] = [
+            (0, ("a", 1, number % 700, number, True, f"s{number % 300}", Decimal(number), 0))
+            for number in range(first, first + 400)
+        ]
+        assert by_arrays.feed(batch) == row_by_row.feed(batch)
+        assert _entries(by_arrays) == _entries(row_by_row)
+    assert by_arrays.changes[-1] == (2, ("a", 700, 300, sum(range(2000)), 2000))
     for subtasks in (by_arrays, row_by_row):
         subtasks.close()
 
 
 def test_calls_whose_order_counts_are_computed_row_by_row() -> None:
-    """Sums of decimals and fractions depend on the order of rows, and distinct values are found one by one."""
+    """Sums of decimals and fractions depend on the order of rows, the least of rows that may be taken back on all of them."""
 
-    def runs(made: AggregateCall, kind: LogicalType) -> bool:
-        return compile_aggregates([made], row_type(v=kind), True, "op").running is not None
+    def runs(made: AggregateCall, kind: LogicalType, *, retracts: bool = False) -> bool:
+        return compile_aggregates([made], row_type(v=kind), retracts, "op").running is not None
 
-    double, decimal = LogicalType(TypeRoot.DOUBLE), LogicalType(TypeRoot.DECIMAL, precision=10, scale=2)
-    assert runs(call("$SUM$1", INT, 0), INT)
-    assert runs(call("$COUNT$1", BIGINT, 0), STRING)
+    double = LogicalType(TypeRoot.DOUBLE)
+    assert runs(call("$SUM$1", INT, 0), INT, retracts=True)
+    assert runs(call("$COUNT$1", BIGINT, 0), STRING, retracts=True)
+    assert runs(call("$MAX$1", INT, 0), INT)
+    assert runs(call("$COUNT$1", BIGINT, 0, distinct=True), INT)
     assert not runs(call("$SUM$1", double, 0), double)
-    assert not runs(call("$AVG$1", decimal, 0), decimal)
-    assert not runs(call("$MAX$1", INT, 0), INT)
-    assert not runs(call("$COUNT$1", BIGINT, 0, distinct=True), INT)
+    assert not runs(call("$AVG$1", DECIMAL, 0), DECIMAL)
+    assert not runs(call("$MAX$1", INT, 0), INT, retracts=True)
+    assert not runs(call("$MIN$1", double, 0), double)
+    assert not runs(call("$COUNT$1", BIGINT, 0, distinct=True), double)
