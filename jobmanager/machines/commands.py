@@ -236,7 +236,7 @@ class CancelTimer:
 
 @dataclass(frozen=True, slots=True)
 class ReportSnapshot:
-    """Reports the outcome of a ``SnapshotRequested`` to the client that asked: ``path``, or ``error``."""
+    """Reports the outcome of a ``SnapshotRequested`` to the client that requested it: ``path``, or ``error``."""
 
     request_id: str
     checkpoint_id: CheckpointId | None

@@ -95,7 +95,7 @@ class JobRecovered:
 
 @dataclass(frozen=True, slots=True)
 class JobCancelRequested:
-    """A client asked to cancel a job."""
+    """A client requested the cancellation of a job."""
 
     job_id: JobId
 

@@ -54,7 +54,7 @@ class VertexSummary:
 
 @dataclass(frozen=True, slots=True)
 class VertexView:
-    """What is shown of a vertex of a job."""
+    """A vertex of a job, as clients see it."""
 
     vertex_id: VertexId
     name: str
@@ -247,7 +247,7 @@ class JobHistory:
 
 @dataclass(frozen=True, slots=True)
 class SlotView:
-    """What is shown of a slot."""
+    """A slot, as clients see it."""
 
     index: int
     state: str
@@ -257,7 +257,7 @@ class SlotView:
 
 @dataclass(frozen=True, slots=True)
 class TaskManagerView:
-    """What is shown of a TaskManager."""
+    """A TaskManager, as clients see it."""
 
     task_manager_id: TaskManagerId
     session: str
@@ -285,7 +285,7 @@ class WorkerView:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """What is shown of the cluster."""
+    """The cluster, as clients see it."""
 
     generation: Generation
     start_ms: int

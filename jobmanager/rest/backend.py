@@ -1,4 +1,4 @@
-"""What the REST handlers need from the JobManager: views, metrics, and ways to change something."""
+"""The part of the JobManager that REST handlers use: views, metrics, and requests that change something."""
 
 from __future__ import annotations
 

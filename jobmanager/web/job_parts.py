@@ -112,7 +112,7 @@ def _vertex(job: JobView, vertex: VertexView) -> JsonObject:
 
 
 def rates_of(vertex: VertexView, measures: MetricStore) -> JsonObject | None:
-    """Returns sums of rates, the highest and the mean share of time, and the watermark of the subtask furthest behind; ``None`` before a report.
+    """Returns sums of rates, the highest and the mean share of time, and the lowest watermark of a subtask; ``None`` before a report.
 
     Ended attempts have counts, and no rates.
     """

@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a page shows: the cluster, or a job, with one vertex and one checkpoint opened."""
+    """The view of a page: the cluster, or a job, with one vertex and one checkpoint opened."""
 
     job_id: JobId | None = None
     vertex_id: str = ""

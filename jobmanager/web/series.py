@@ -19,7 +19,7 @@ MAX_SERIES = 20_000
 """How many series a job may have. Chosen, not measured: 15 MB with 180 values of 4 bytes each. Those of the job and of vertices come first."""
 
 Scope: TypeAlias = tuple[str, int]
-"""What a series belongs to: the job (``JOB``), a vertex (its id and -1) or a subtask (its vertex's id and its index)."""
+"""The owner of a series: the job (``JOB``), a vertex (its id and -1) or a subtask (its vertex's id and its index)."""
 JOB: Scope = ("", -1)
 
 

@@ -52,7 +52,7 @@ _ANY_FUNCTION = frozenset(
 
 
 class StateOutcome(Enum):
-    """What would become of one stored state if the program were restored from it; the table at the top of this file says when."""
+    """The outcome for one stored state if the program is restored from it; the table at the top of this file says when."""
 
     RESTORES = "RESTORES"
     UNKNOWN = "UNKNOWN"

@@ -96,5 +96,5 @@ def ends_recording(event: ChannelEvent | None, checkpoint_id: int) -> bool:
 
 
 def find_barrier(checkpoint_id: int, queue: Iterable[QueuedFrame]) -> QueuedFrame | None:
-    """Returns the barrier, or the cancel barrier, of a checkpoint that is queued behind data; ``None`` if there is none."""
+    """Returns the barrier, or the cancel barrier, of a checkpoint that is queued after data; ``None`` if there is none."""
     return next((queued for queued in queue if queued.is_barrier_of(checkpoint_id)), None)

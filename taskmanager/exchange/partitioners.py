@@ -2,7 +2,7 @@
 
     FORWARD GLOBAL    everything to subpartition 0
     BROADCAST         everything to every subpartition (the partition gathers and frames it once)
-    RESCALE REBALANCE contiguous slices of equal size; who gets the odd rows goes round, so counts differ by one at most
+    RESCALE REBALANCE contiguous slices of equal size; the odd rows go to each in turn, so counts differ by one at most
     HASH              key -> hash -> key group -> subtask
     CUSTOM            key -> the user's function -> subtask; the producer's chain gives its result as the key
 

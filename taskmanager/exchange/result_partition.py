@@ -57,7 +57,7 @@ class PipelinedResultPartition:
         self._deal(batch, keys)
 
     def broadcast(self, event: ChannelEvent) -> None:
-        """Sends an event to every subpartition, behind everything emitted before."""
+        """Sends an event to every subpartition, after everything that was emitted before."""
         assert not self._ended, f"{event} after the end of edge {self.edge_id}"
         self._ended = isinstance(event, EndOfPartition)
         frame = event_frame(event)
@@ -79,7 +79,7 @@ class PipelinedResultPartition:
         return [(c, s.overtake(frame)) for c, s in zip(self.consumers, self._subpartitions, strict=True)]
 
     def announce(self, barrier: Barrier) -> None:
-        """Sends an aligned barrier that may time out, behind all data, and its announcement ahead of all data."""
+        """Sends an aligned barrier that may time out after all data, and its announcement ahead of all data."""
         assert self.supports_unaligned, f"edge {self.edge_id} forces alignment"
         self.flush()
         frame = event_frame(barrier)
@@ -172,7 +172,7 @@ class _Lane:
                 target.push(frames)
 
     def take(self) -> list[OutgoingFrame]:
-        """Returns what was gathered as frames for all targets, and begins anew."""
+        """Removes the gathered rows and returns them as frames for all targets."""
         if not self._pieces:
             return []
         batch = self._pieces[0] if len(self._pieces) == 1 else pa.concat_batches(self._pieces)

@@ -196,7 +196,7 @@ class OperatorHarness:
             entry.event(user_event(event))
 
     def push_task_event(self, event: object) -> None:
-        """Sends an event upstream, from behind the piece: the last function that listens takes it."""
+        """Sends an event upstream from the end of the tested operators: the last function that listens takes it."""
         sent = user_event(event)
         for operator in reversed(self._operators.values()):
             if operator.on_task_event(sent):
@@ -244,7 +244,7 @@ class OperatorHarness:
 
     @property
     def task_events(self) -> list[object]:
-        """The events that functions have sent upstream, beyond the piece."""
+        """The events that functions have sent upstream, beyond the tested operators."""
         return list(self._task_events)
 
     @property

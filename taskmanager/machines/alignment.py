@@ -46,7 +46,7 @@ class CheckpointAborted:
 
 @dataclass(frozen=True, slots=True)
 class BarrierAnnounced:
-    """A channel announced an aligned barrier that may time out and that comes behind data."""
+    """A channel announced an aligned barrier that may time out and that comes after data."""
 
     channel: int
     barrier: Barrier
@@ -138,7 +138,7 @@ class PersistChannel:
 
 @dataclass(frozen=True, slots=True)
 class StopPersisting:
-    """Stops persisting a channel for a checkpoint: its barrier came, and no data behind it belongs to the checkpoint."""
+    """Stops persisting a channel for a checkpoint: its barrier came, and no data after it belongs to the checkpoint."""
 
     checkpoint_id: int
     channel: int

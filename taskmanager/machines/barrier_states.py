@@ -85,7 +85,7 @@ class Waiting(BarrierState):
 
 @dataclass(frozen=True, slots=True)
 class Announced(BarrierState):
-    """A barrier was announced behind data, and no barrier has arrived."""
+    """A barrier was announced that comes after data, and no barrier has arrived."""
 
     barrier: Barrier
     has_timer: bool = False

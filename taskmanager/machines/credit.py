@@ -46,7 +46,7 @@ class WindowBounds:
     max_work_ms: float = 25.0
     """Milliseconds of the consumer's work that may be in flight. ``math.inf``: only bytes count (no debloating)."""
     period_ms: float = 20.0
-    """Milliseconds for which a window stays before it is decided anew."""
+    """Milliseconds for which a window stays before it is decided again."""
     samples: int = 10
     """Number of periods over which the speed is averaged."""
     threshold: float = 0.25
@@ -64,7 +64,7 @@ class WindowBounds:
 
 
 class WorkRate:
-    """The rate at which work is done, in bytes per millisecond of work: an average in which work that lies ``memory_ms`` back counts 1/e."""
+    """The rate at which work is done, in bytes per millisecond of work: an average in which work of ``memory_ms`` ago counts 1/e."""
 
     def __init__(self, memory_ms: float = _MEMORY_MS) -> None:
         self._memory_ms = memory_ms

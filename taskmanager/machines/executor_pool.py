@@ -154,7 +154,7 @@ class ExecutorPool:
         return []
 
     def on_closed(self, worker_id: TaskManagerId, detail: str) -> Sequence[PoolCommand]:
-        """Notes that a worker has ended or could not be started. ``detail`` says why, unless it was asked to close."""
+        """Notes that a worker has ended or could not be started. ``detail`` says why, unless it was ordered to close."""
         worker = self._workers.get(worker_id)
         if worker is None or worker.state in (HostedState.WAITING, HostedState.ENDED):
             return []

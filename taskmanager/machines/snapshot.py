@@ -104,7 +104,7 @@ class BroadcastCancelBarrier:
 
 @dataclass(frozen=True, slots=True)
 class Decline:
-    """Declines a checkpoint. ``error``: the failure behind the reason, if there was one."""
+    """Declines a checkpoint. ``error``: the failure that is the reason, if there was one."""
 
     checkpoint_id: int
     reason: DeclineReason

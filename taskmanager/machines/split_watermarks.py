@@ -76,7 +76,7 @@ class SplitWatermarks:
         self._of(split).is_idle = is_idle
 
     def retired(self, splits: Iterable[str]) -> None:
-        """Removes splits that are read to their end. The last one leaves its watermark behind as the combined one."""
+        """Removes splits that are read to their end. The watermark of the last one stays as the combined one."""
         gone = []
         for split in splits:
             if split in self._expected:  # it had no records

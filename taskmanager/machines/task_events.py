@@ -34,7 +34,7 @@ class TimerKind(Enum):
     START = "START"
     """Time until the control stream must have opened."""
     KILL = "KILL"
-    """Time until a subtask must be gone that was asked to stop or has reported its final state."""
+    """Time until a subtask must have ended after it was requested to stop or has reported its final state."""
     ESCALATE = "ESCALATE"
     """Time until a subtask that was killed must be gone."""
 
@@ -194,7 +194,7 @@ class SubtaskStateChanged:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskInterrupted:
-    """A subtask was asked to stop and does not react. ``stack``: where its function stands."""
+    """A subtask was requested to stop and does not react. ``stack``: the stack of its function."""
 
     attempt: AttemptId
     stack: str

@@ -85,7 +85,7 @@ NOT_BEGUN = (TaskPhase.WAITING, TaskPhase.STARTING)
 
 @dataclass(slots=True)
 class Task:
-    """An attempt in the task table. ``stopping``: its final state once it was asked to stop."""
+    """An attempt in the task table. ``stopping``: its final state once it was requested to stop."""
 
     submitted: SubmittedTask
     token: str

@@ -46,7 +46,7 @@ class Output(Protocol):
         """Emits the watermark status: while idle, this stream holds no watermark back."""
 
     def emit_event(self, event: UserEvent) -> None:
-        """Emits a user event to all consumers of all outputs, behind everything that was emitted before."""
+        """Emits a user event to all consumers of all outputs, after everything that was emitted before."""
 
 
 class Clock(Protocol):
@@ -210,7 +210,7 @@ class OperatorContext:
 
 
 class Ending(IntEnum):
-    """What an operator still waits for at the end of a subtask: the first that applies."""
+    """The reason for which an operator still waits at the end of a subtask: the first that applies."""
 
     IN_FLIGHT = 0
     """The operator holds records that it will emit by itself; ``finish`` waits for them."""

@@ -1,7 +1,7 @@
 """Records the calls of one subtask's chain since its last completed checkpoint, up to a limit in bytes.
 
     call ─▶ segment of the newest checkpoint │ freeze n ─▶ the next segment begins │ n is complete ─▶ segments before n are removed
-    more than the bound ─▶ all are removed, and recording begins anew with the next checkpoint
+    more than the bound ─▶ all are removed, and recording begins again with the next checkpoint
 
 Used from the subtask's thread; ``acknowledged`` from any.
 """

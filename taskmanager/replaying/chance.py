@@ -21,7 +21,7 @@ _CLOCKS = {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf
 _DATES = {"now", "today", "utcnow"}
 _CHANCE = {"random", "getrandbits", "gauss"}
 _GLOBAL = getattr(random.random, "__self__", None)
-"""The generator behind the functions of ``random``, which is randomly seeded."""
+"""The generator that the functions of ``random`` use, which is randomly seeded."""
 
 
 class AskedForChance:

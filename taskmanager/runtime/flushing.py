@@ -18,7 +18,7 @@ _FALL = 0.25
 quick ones is remembered for some sixteen steps, each of which sends a small frame.
 """
 COLUMNS_TOLERATED_MS = 20.0
-"""Milliseconds by which a step over columns may end behind the flush time. A step over 65,536 rows takes 5 to 15 ms, and frames that wait for the next step are
+"""Milliseconds by which a step over columns may end after the flush time. A step over 65,536 rows takes 5 to 15 ms, and frames that wait for the next step are
 fuller and cheaper for each row.
 """
 

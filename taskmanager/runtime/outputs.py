@@ -62,7 +62,7 @@ class ChainedTarget:
     __slots__ = ("_counted", "_operator", "_position", "_times", "_works_on", "takes_records")
 
     def __init__(self, operator: Operator, counted: OperatorInput, position: int, times: OperatorTimes) -> None:
-        """Connects an output to the next operator of the chain, which stands at ``position``."""
+        """Connects an output to the next operator of the chain, which is at ``position``."""
         self._operator = operator
         self._works_on = operator.works_on
         self.takes_records = operator.works_on != "arrow"

@@ -34,7 +34,7 @@ MAKER = "tidegate.taskmanager.spark.archive_maker"
 KEPT = 3
 """How many archives a folder keeps, the ones used last: each has 70 MB, and is made again when it is missed. Chosen, not measured."""
 _FORMAT = "1"
-"""Changes when archives have to be made anew, with other classes."""
+"""Changes when archives have to be made again, with other classes."""
 _VARIABLES = (
     "CLASSPATH",
     "HADOOP_CONF_DIR",
@@ -101,7 +101,7 @@ class ClassArchive:
         return f"-XX:ArchiveClassesAtExit={self.fresh} {_QUIET}"
 
     def remove(self) -> None:
-        """Removes the archive, so that it is made anew. Idempotent."""
+        """Removes the archive, so that it is made again. Idempotent."""
         with contextlib.suppress(OSError):
             self.file.unlink()
 

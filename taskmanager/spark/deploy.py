@@ -47,7 +47,7 @@ CANCEL_AFTER_KILL_S = 0.5
 not measured.
 """
 CORES_POLL_S = 0.2
-"""Seconds between two looks at Spark's number of cores: small beside the seconds in which Spark starts an executor. Chosen, not measured."""
+"""Seconds between two looks at Spark's number of cores: short compared with the seconds in which Spark starts an executor. Chosen, not measured."""
 OnEnd = Callable[[AttemptId, ErrorInfo | None], None]
 
 
@@ -67,7 +67,7 @@ class SparkDeployer:
         """Cores of each attempt whose resources were checked and that declares them; others count as one."""
         self._cancelled: set[AttemptId] = set()
         self._served: set[AttemptId] = set()
-        """Attempts for which Spark runs jobs of sources or sinks beside their subtask."""
+        """Attempts for which Spark runs jobs of sources or sinks besides their subtask."""
         self._most_cores = 0
         """Largest number of cores that Spark had when an attempt started."""
         self._leaving: dict[str, int] = {}

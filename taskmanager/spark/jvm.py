@@ -29,7 +29,7 @@ JavaObject: TypeAlias = Any
 STOP_TIMEOUT_S = 3.0
 """Seconds that the JVM gets to end by itself before it is killed. Chosen, not measured."""
 _POLL_S = 0.02
-"""Seconds between two looks for the gateway: small beside the seconds in which a JVM starts. Chosen, not measured."""
+"""Seconds between two looks for the gateway: short compared with the seconds in which a JVM starts. Chosen, not measured."""
 _GATEWAY_PORT, _GATEWAY_SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 """Environment variables in which PySpark looks for a running gateway."""
 _QUICK = "-XX:-UsePerfData -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

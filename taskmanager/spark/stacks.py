@@ -21,7 +21,7 @@ FILE_NAME = "stacks"
 LONGEST_WAIT_S = 0.5
 """Seconds to wait for the stacks: the handler writes within milliseconds if its process runs at all. Chosen, not measured."""
 _POLL_S = 0.01
-"""Seconds between two looks at the file: small beside the wait. Chosen, not measured."""
+"""Seconds between two looks at the file: short compared with the wait. Chosen, not measured."""
 
 
 def write_on_signal(directory: Path) -> None:

@@ -46,7 +46,7 @@ def log_file() -> Path | None:
 
 
 def stdout_file() -> Path | None:
-    """Returns the file of a daemon's standard output, which is beside its log; ``None`` when there is none."""
+    """Returns the file of a daemon's standard output, which is in the directory of its log; ``None`` when there is none."""
     log = log_file()
     out = log.with_suffix(".out") if log is not None else None
     return out if out is not None and out.is_file() else None

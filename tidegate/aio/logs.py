@@ -1,6 +1,6 @@
 """Sets up the logging of a process: one line a record, with time, level, logger and ids; to the console, to a file, or to both.
 
-Ids (job, vertex, subtask, attempt, checkpoint) stand behind the message in a text, and in fields of their own in JSON; the last is the
+Ids (job, vertex, subtask, attempt, checkpoint) follow the message in a text, and in fields of their own in JSON; the last is the
 number of the event that was being handled (``tidegate.aio.stimulus``):
 
     2026-11-21 06:14:29,123 INFO  jobmanager - checkpoint completed [job=ab12... checkpoint=7 stimulus=1204]
@@ -106,7 +106,7 @@ def set_up_logging(
 
 
 def with_ids(message: str, **ids: object) -> Identified:
-    """Returns a message with its ids behind it: ``checkpoint completed [job=... checkpoint=7]``. Pass it as the only argument of ``"%s"``."""
+    """Returns a message followed by its ids: ``checkpoint completed [job=... checkpoint=7]``. Pass it as the only argument of ``"%s"``."""
     return Identified(message, {key: str(value) for key, value in ids.items() if value not in (None, "")})
 
 

@@ -1,4 +1,4 @@
-"""Detects that the process behind a port has ended: connections to it are refused then."""
+"""Detects that the process that listens on a port has ended: connections to it are refused then."""
 
 from __future__ import annotations
 

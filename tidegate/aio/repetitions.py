@@ -19,7 +19,7 @@ MOST_IN_A_WINDOW = 100
 """The most alike warnings of a period that are logged. Chosen, not measured: a minute of a flood leaves 600 lines, some hundred kilobytes; a job's
 subtasks that fail together are fewer in nearly all jobs."""
 MOST_KINDS = 512
-"""The most kinds of warnings that are counted at once; beyond it, counting starts anew. Chosen."""
+"""The most kinds of warnings that are counted at once; beyond it, counting starts again. Chosen."""
 _KIND_CHARACTERS = 160
 """The characters at the beginning of a message that identify its kind. Chosen: the program wrote them; data comes later in a message."""
 _VARYING = re.compile(r"[0-9a-fA-F]{8,}|\d+")

@@ -86,7 +86,7 @@ class SplitTimes(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReaderContext:
-    """What a reader learns about the subtask in which it runs."""
+    """The information that a reader gets about the subtask in which it runs."""
 
     subtask_index: int
     parallelism: int
@@ -122,7 +122,7 @@ class SourceReader(ABC):
     a few milliseconds: readers of systems that block run a fetcher thread with a bounded queue inside."""
 
     emits_whole_batches: bool = False
-    """Whether a batch is emitted whole, without slices: the reader's position is behind all of it once it is polled."""
+    """Whether a batch is emitted whole, without slices: the reader's position is after all of it once it is polled."""
 
     @abstractmethod
     def open(self, states: Sequence[SplitState]) -> None:
@@ -145,7 +145,7 @@ class SourceReader(ABC):
         """Returns all splits of this subtask, done ones included."""
 
     def has_records(self) -> bool:
-        """Returns whether the position is behind records that ``poll`` has not returned yet: the runtime polls them before a snapshot."""
+        """Returns whether the position is after records that ``poll`` has not returned yet: the runtime polls them before a snapshot."""
         return False
 
     def snapshot_for(self, checkpoint_id: int) -> list[SplitState]:
@@ -237,7 +237,7 @@ class DeliveryGuarantee(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SinkContext:
-    """What a sink learns about the subtask for which it opens a writer."""
+    """The information that a sink gets about the subtask for which it opens a writer."""
 
     subtask_index: int
     parallelism: int
@@ -269,7 +269,7 @@ class SinkWriter(ABC):
     """Whether rows come with a column of their kinds (``tidegate.records.row_kinds``) where some are not inserts."""
 
     takes_reports: bool = False
-    """Whether its input is the reports of another sink (``tidegate.connectors.commit_reports``), which continue behind the end of data."""
+    """Whether its input is the reports of another sink (``tidegate.connectors.commit_reports``), which continue after the end of data."""
 
     @abstractmethod
     def write(self, batch: Batch) -> None:
@@ -339,7 +339,7 @@ class Committer(ABC):
         """Makes committables visible. Raises ``StorageError`` or ``ExternalError`` to be retried (``sink.committer.retries``)."""
 
     def abort_unknown(self, restored: Sequence[Committable], context: SinkContext) -> None:  # noqa: B027  (optional hook)
-        """Removes what earlier attempts of this subtask left behind and no restored committable includes. Called after a restore and before anything is
+        """Removes what earlier attempts of this subtask left and no restored committable includes. Called after a restore and before anything is
         written."""
 
     def all_committed(self, committables: Sequence[Committable]) -> None:  # noqa: B027  (optional hook)

@@ -28,7 +28,7 @@ EPOCHS = "_epochs"
 
 
 class TransactionStatus(Enum):
-    """The status of a transaction that a job left behind."""
+    """The status of a transaction that a job has not finished."""
 
     PENDING = "pending"
     """Prepared, not visible yet."""

@@ -955,7 +955,7 @@ class KeyedStream(DataStream):
         options: dict[str, UserObject],
         output_type: TypeInformation,
     ) -> DataStream:
-        """Adds an operator behind the exchange by key."""
+        """Adds an operator after the exchange by key."""
         made = self._env.add_operator(kind, name, options, output_type, (self._transformation,), self.record_key())
         return DataStream(self._env, made)
 

@@ -61,7 +61,7 @@ class EndOfPartition:
 
 @dataclass(frozen=True, slots=True)
 class BarrierAnnouncement:
-    """Announces, with priority, a barrier that may time out, ``sequence`` frames behind the head of the channel."""
+    """Announces, with priority, a barrier that may time out, ``sequence`` frames after the head of the channel."""
 
     barrier: Barrier
     sequence: int

@@ -30,7 +30,7 @@ READABLE_MANIFEST_VERSIONS = frozenset({1, 2, 3})
 
 
 class SnapshotType(Enum):
-    """What a snapshot is taken for (Flink: ``SnapshotType``)."""
+    """The purpose of a snapshot (Flink: ``SnapshotType``)."""
 
     CHECKPOINT = "CHECKPOINT"
     SAVEPOINT = "SAVEPOINT"

@@ -12,7 +12,7 @@ from tidegate.model.ids import AllocationId, AttemptId, BlobKey, Generation
 
 @dataclass(frozen=True, slots=True)
 class InputDeployment:
-    """An incoming edge of a subtask. ``producers[i]``: the attempt behind channel i of this edge; addresses follow in ``ConnectTask`` once the
+    """An incoming edge of a subtask. ``producers[i]``: the attempt that feeds channel i of this edge; addresses follow in ``ConnectTask`` once the
     producers run. Channels of all inputs are numbered consecutively, in the order of ``inputs``."""
 
     edge_id: int
@@ -26,7 +26,7 @@ class InputDeployment:
 
 @dataclass(frozen=True, slots=True)
 class OutputDeployment:
-    """An outgoing edge of a subtask. ``consumers[i]``: the subtask index behind subpartition i."""
+    """An outgoing edge of a subtask. ``consumers[i]``: the subtask index of the consumer of subpartition i."""
 
     edge_id: int
     partitioner: Partitioner

@@ -42,7 +42,7 @@ class Partitioner(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OperatorInfo:
-    """What the control plane knows about one operator of a chain."""
+    """An operator of a chain, as far as the control plane knows it."""
 
     operator_id: OperatorId
     name: str

@@ -30,7 +30,7 @@ from tidegate.model.ids import OperatorId, VertexId
 
 
 class RestoreOutcome(Enum):
-    """What would become of an operator's state at a restore."""
+    """The outcome for an operator's state at a restore."""
 
     RESTORES = "RESTORES"
     DROPPED = "DROPPED"

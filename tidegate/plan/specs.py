@@ -643,7 +643,7 @@ Distribution: TypeAlias = (
 
 
 class InputProperty(PlanPart, frozen=True):
-    """What a node requires of an input. ``priority``: inputs with a lower number are read first."""
+    """The requirements of a node for an input. ``priority``: inputs with a lower number are read first."""
 
     required_distribution: Distribution
     dam_behavior: str

@@ -65,7 +65,7 @@ _OPERATOR_RATES = {
     "busyTimeMsPerSecond": BUSY_TIME,
 }
 _SHARES = ("busyTimeMsPerSecond", "idleTimeMsPerSecond", "backPressuredTimeMsPerSecond")
-"""Rates that are limited to 1,000 ms per second, though two reports may lie closer together than the work between them took."""
+"""Rates that are limited to 1,000 ms per second, since two reports may be closer together than the work between them took."""
 _WITHOUT_HARD = {"hardBackPressuredTimeMsPerSecond": 0.0, "maxHardBackPressureTimeMs": 0.0}
 """The metrics of hard backpressure, always 0: no subtask waits inside a function, where it could process no mail, so all backpressure is soft."""
 

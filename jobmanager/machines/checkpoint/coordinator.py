@@ -180,7 +180,7 @@ class CheckpointCoordinator:
         return self._request(request)
 
     def take_checkpoint(self) -> ErrorInfo | None:
-        """Requests a checkpoint that no user asked for; it starts now or after the one in progress."""
+        """Requests a checkpoint for the job itself, not for a user; it starts now or after the one in progress."""
         return self._request(self._requests.own(is_periodic=False))
 
     def on_timeout(self, checkpoint_id: CheckpointId) -> ErrorInfo | None:

@@ -79,7 +79,7 @@ class DropWithinPause:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorLoad:
-    """What the choice of the next request depends on. ``last_end_ms``: when the last checkpoint completed; ``None`` before the first."""
+    """The state of the coordinator that decides which request starts next. ``last_end_ms``: when the last checkpoint completed; ``None`` before the first."""
 
     is_triggering: bool
     pending: int

@@ -55,7 +55,7 @@ class SourceCoordinator:
         self._held = {split.split_id: split for split in self._unassigned}
         """All splits that are not assigned to a reader, by id."""
         self._waiting: dict[int, None] = {}
-        """Readers that have asked for a split and got none, in the order of their requests."""
+        """Readers whose requests for a split are not answered yet, in the order of the requests."""
         self._unreported = dict(self._held)
         """Splits that were known when the discovering reader was restarted, and that are in no state of the checkpoint from which it starts."""
         self._names_readers = False

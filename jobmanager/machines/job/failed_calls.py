@@ -11,7 +11,7 @@ from tidegate.model.states import ExecutionState
 
 
 class CallFailure(Enum):
-    """What a call that failed for good means for its attempt."""
+    """The consequence of a call that failed for good for its attempt."""
 
     NOTHING = "its TaskManager's heartbeats, or its last word, will tell"
     CANCELED = "it was to be canceled, and its TaskManager does not know it: it is over"

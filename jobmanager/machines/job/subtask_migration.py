@@ -5,7 +5,7 @@
     STAYING ──some have to leave──▶ CHECKPOINTING ──complete──▶ STAYING
        ▲──they ended meanwhile, or the job is stopped────┘
 
-A move is no failure: nothing is counted, and no restart strategy is asked. If the checkpoint does not complete in time, the executor's end
+A move is no failure: nothing is counted, and the restart strategy does not decide. If the checkpoint does not complete in time, the executor's end
 is handled like any other: its subtasks fail, and their regions restart from the newest checkpoint.
 """
 

@@ -77,11 +77,11 @@ class Failover:
         return RestartLater(affected, self._at_ms, is_new)
 
     def restart_all(self, now_ms: int) -> RestartLater:
-        """Restarts every task without a failure: the restart strategy is not asked."""
+        """Restarts every task without a failure: the restart strategy does not decide."""
         return self._restart(tuple(e.subtask_id for e in self._graph), now_ms)
 
     def restart_lost(self, lost: Iterable[SubtaskId], now_ms: int) -> RestartLater:
-        """Restarts the regions of subtasks that were lost with an earlier JobManager: the restart strategy is not asked."""
+        """Restarts the regions of subtasks that were lost with an earlier JobManager: the restart strategy does not decide."""
         if not self._regional:
             return self.restart_all(now_ms)
         affected = dict.fromkeys(subtask for one in lost for subtask in affected_by(self._graph, one))

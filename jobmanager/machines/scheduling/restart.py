@@ -3,7 +3,7 @@
 Follows Flink's ``*RestartBackoffTimeStrategy.java``. A strategy receives every failure; its answer is a value.
 
 - ``none``: never. ``fixed-delay``: a number of attempts in total, the count is never reset.
-- ``failure-rate``: not when more than N failures lie within the interval.
+- ``failure-rate``: not after more than N failures within the interval.
 - ``exponential-delay``: the delay grows with each attempt, with jitter, up to a limit; after a quiet time it is the
   initial one again. A failure while a restart is still pending is merged into that restart.
 """

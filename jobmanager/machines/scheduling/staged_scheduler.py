@@ -1,6 +1,6 @@
 """The scheduler of a job with blocking exchanges: deploys a subtask when its producers have finished, in any free slot of the job.
 
-So a job needs one slot, and runs faster with more.
+A job therefore needs one slot, and runs faster with more.
 
     CREATED ──producers FINISHED──▶ SCHEDULED ──a slot is free──▶ deployed ──over──▶ the slot takes the next one
 

@@ -38,7 +38,7 @@ class AttemptNotes:
         return self._writing[key]
 
     async def _write(self, job_id: JobId) -> None:
-        """Writes the collected numbers, once the event that asked first is handled."""
+        """Writes the collected numbers, once the event is handled that collected the first of them."""
         _, attempts = self._next.pop(job_id)
         await self._jobs.note_attempts(job_id, attempts)
 

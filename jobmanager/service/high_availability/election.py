@@ -27,7 +27,7 @@ CHECK_LIMIT_S = 10.0
 """How long ``check`` waits for the store, in seconds: one that does not answer by then has suspended the connection or is about to."""
 
 ASK_AGAIN_S = 0.5
-"""The pause before the store is asked again, in seconds: the same as the first pause of ``FencedWrites``."""
+"""The pause before the next request to the store, in seconds: the same as the first pause of ``FencedWrites``."""
 
 _CHECK_AGAIN_S = 0.1  # chosen, not measured: a connection that is made anew takes longer
 

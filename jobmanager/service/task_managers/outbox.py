@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tidegate.pb.taskmanager_pb2_grpc import TaskManagerAsyncStub
 
 TRIES = 3
-"""How often a call is tried. Chosen, not measured: a broken connection is made anew; a TaskManager that is gone is noticed by its heartbeats."""
+"""How often a call is tried. Chosen, not measured: a broken connection is opened again; a TaskManager that is gone is noticed by its heartbeats."""
 RETRY_MS = 200
 """The pause before a call is repeated, in ms. Chosen, not measured."""
 

@@ -25,7 +25,7 @@ _log = logging.getLogger("jobmanager")
 HOST = TaskManagerId("spark-host")
 """The id of that process in the names of its pid file and its log."""
 ASK_S = 0.5
-"""How often the process is asked for ended workers, in seconds. Chosen, not measured."""
+"""The seconds between two requests to the process for the workers that have ended. Chosen, not measured."""
 ANSWER_S = 10.0
 """The timeout of a call to the process, in seconds. Chosen, not measured: it answers from memory."""
 

@@ -126,7 +126,7 @@ class ColumnarKeyedState:
         ]
 
     def put(self, located: Located, rows: Rows) -> None:
-        """Writes the values of keys, each key once. Their time to live starts anew."""
+        """Writes the values of keys, each key once. Their time to live starts again."""
         if self._expiry is not None:
             rows = [*rows, (np.full(len(located.slots), self._expiry.now_ms(), np.int64), None)]
         self.rows.put(located, rows)

@@ -106,7 +106,7 @@ class _Walker:
         self._iterator = iterator
         self._path = path
         self._clear_from: bytes | None = None
-        """A key such that no row lies between it and the position of the iterator; ``None``: not known."""
+        """A key such that there is no row between it and the position of the iterator; ``None``: not known."""
 
     def rows(self, prefix: bytes, begin: bytes) -> Iterator[Pair]:
         iterator = self._iterator

@@ -2,7 +2,7 @@
 
     get ─▶ RocksDB ─▶ a mark that the entry is gone ─▶ the restored files
     write ─▶ RocksDB          delete ─▶ RocksDB, and the mark
-    load_some ─▶ the next key group that was asked for, else the next one: rows of entries that are neither in RocksDB nor gone
+    load_some ─▶ the next key group that was requested, else the next one: rows of entries that are neither in RocksDB nor gone
 
 Rows in RocksDB and marks of removed entries are newer than the files; lists and maps are loaded completely before a part of them is read or changed. So the
 state is always RocksDB and the marks on top of the files, also while a group is partly loaded, and a snapshot merges all three (``merged_rows``). Marks are

@@ -42,7 +42,7 @@ STEP_ROWS = 512
 """Rows between two reads of the clock: they take far less than ``STEP_MS`` for most functions."""
 
 _GROUP = struct.Struct(">H")
-"""The key group, which stands behind the bytes of a key; those tell where they end."""
+"""The key group, which follows the bytes of a key; these show where they end."""
 _NO_PLACE = (
     "operator '{}' sorts its input in BATCH execution mode, where an event has no place among the records: run the job in STREAMING mode, "
     "or put what the event says into records"

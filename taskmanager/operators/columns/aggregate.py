@@ -139,7 +139,7 @@ class ColumnarAggregate(Operator):
         return self._restore
 
     def _drain(self) -> None:
-        """Processes all rows that wait for restored state, so that what comes next stays behind them."""
+        """Processes all rows that wait for restored state, so that they stay before later rows."""
         beside = self._loading()
         if beside is not None:
             beside.drain()

@@ -67,7 +67,7 @@ class FilterColumnsOperator(Operator):
 
 class MapBatchesOperator(FunctionOperatorBase):
     """Applies a function to whole record batches. Rows keep their timestamps when their number stays the same, or have those that the function says
-    (``TimedBatches``); otherwise the result has none, and event time must be assigned behind.
+    (``TimedBatches``); otherwise the result has none, and event time must be assigned after it.
     """
 
     works_on = "arrow"

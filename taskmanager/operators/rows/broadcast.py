@@ -38,7 +38,7 @@ from tidegate.taskmanager.operators.user_code.user_function import UserFunction
 from tidegate.taskmanager.state.function_state import BroadcastEntries, FunctionStateBackend
 
 BROADCAST_INPUT = 1
-"""Index of the broadcast input, behind the keyed or plain one, as in Flink's broadcast operators."""
+"""Index of the broadcast input, after the keyed or plain one, as in Flink's broadcast operators."""
 _ELEMENTS_HAVE_NO_KEY = (
     "broadcast elements belong to no key, so process_broadcast_element has no keyed state of its own: use "
     "ctx.apply_to_keyed_state(descriptor, function)"

@@ -67,7 +67,7 @@ class KeyedOperator(Operator):
         self._selected = [KeyFunction(key, f"key selector of {name}") for key in keys]
         self._only_key: tuple[Key, int] | None = None
         self.store: StateStore | None = None
-        """The states that a function of the user has asked for; ``None``: there is no such function."""
+        """The states that a user's function has requested; ``None``: there is no such function."""
 
     def setup(self, context: OperatorContext) -> None:
         super().setup(context)

@@ -1,4 +1,4 @@
-"""Computes the keys of records by a selector, in the same way in front of an exchange and behind it.
+"""Computes the keys of records by a selector, in the same way before an exchange and after it.
 
     records ─▶ selector ─▶ the key's type, if it has one: 1 of a DOUBLE is 1.0, a FLOAT is rounded ─▶ keys
 

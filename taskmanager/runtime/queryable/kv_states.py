@@ -1,6 +1,6 @@
 """The queryable states of a subtask, and the queries of clients that are not answered yet.
 
-    mail QueryState ─▶ asked ─▶ after each slice of input, for ``SHARE_MS`` at most ─▶ reply
+    mail QueryState ─▶ queued ─▶ after each slice of input, for ``SHARE_MS`` at most ─▶ reply
 
 Laws: lookups take a bounded share of the subtask's time while there is input, and never run between a barrier and its snapshot, since they are answered between
 two steps. A failed lookup is reported to its client only.

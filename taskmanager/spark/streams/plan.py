@@ -52,7 +52,7 @@ class StreamPlan:
         self.streams = [stream_of(self._jvm, leaf, str(directory / str(i))) for i, leaf in enumerate(found)]
 
     def resume(self, ends: Offsets) -> None:
-        """Passes the restored offsets to the sources, before anything else is asked of them."""
+        """Passes the restored offsets to the sources, before any other call."""
         for stream, end in zip(self.streams, ends, strict=True):
             stream.resume(end)
 

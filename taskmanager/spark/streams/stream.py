@@ -52,7 +52,7 @@ class SparkStream(ABC):
         return start if found is None else str(found.json())
 
     def lags(self, end: str | None) -> dict[str, float]:
-        """Returns the source's metrics of how far ``end`` is behind, by the source's names."""
+        """Returns the source's metrics of its lag at ``end``, by the source's names."""
         if end is None or not self._has(f"{_READ}.ReportsSourceMetrics"):
             return {}
         found = self.java.metrics(self._jvm.java.util.Optional.of(self.offset(end)))

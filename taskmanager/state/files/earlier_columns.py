@@ -25,7 +25,7 @@ def are_keys(stored: Sequence[str], keys: Sequence[str]) -> bool:
 
 
 def as_written_now(data: pa.RecordBatch, keys: Sequence[str], values: Sequence[str], operator: str) -> pa.RecordBatch:
-    """Returns stored partial aggregates in the present format. Unknown columns stay, behind the others, for the caller to judge.
+    """Returns stored partial aggregates in the present format. Unknown columns stay, after the others, for the caller to judge.
 
     ``data``: the columns of a state file. Raises ``SchemaMismatch`` where a column occurs twice.
     """

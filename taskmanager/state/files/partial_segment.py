@@ -90,7 +90,7 @@ class PartialSegment:
             self._check_rows()
 
     def rows_of(self, group: int) -> tuple[int, int]:
-        """Returns the first row of a key group, and the row behind its last."""
+        """Returns the index of the first row of a key group, and that after its last row."""
         at = group - self.segment.key_groups.start
         return self.segment.offsets[at], self.segment.offsets[at + 1]
 

@@ -1,1 +1,1 @@
-"""Restored state that stays in the files of its checkpoint until it is needed or loaded, behind one interface for all kinds of state."""
+"""Restored state that stays in the files of its checkpoint until it is needed or loaded, with one interface for all kinds of state."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 WINDOW = "__window"
-"""The column of a row's window number, where rows of many windows lie together."""
+"""The column of a row's window number, where a batch has rows of many windows."""
 ROWS = "__rows"
 """The column of how many rows a partial aggregates, which the receiver counts when it drops the partial as late."""
 HASH = "__hash"

@@ -135,7 +135,7 @@ def hash_array(column: pa.Array | pa.ChunkedArray) -> Unsigned:
 
 
 def _kernel_of(kind: pa.DataType) -> Callable[[pa.Array], Unsigned]:
-    """Returns the function that hashes a column of this type. Values behind nulls may hash to anything."""
+    """Returns the function that hashes a column of this type. The hashes of nulls' underlying values are arbitrary."""
     types = pa.types
     table: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], Unsigned]], ...] = (
         (types.is_uint64, _hash_uint64),

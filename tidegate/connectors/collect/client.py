@@ -181,7 +181,7 @@ class _Spool:
 
     @property
     def first_end(self) -> int | None:
-        """Returns the offset behind the first batch; ``None``: there is none."""
+        """Returns the offset after the first batch; ``None``: there is none."""
         return self._places[0].end if self._places else None
 
     def put(self, batch: ResultBatch, end: int) -> None:
@@ -201,7 +201,7 @@ class _Spool:
         return ResultBatch(place.rows, content)
 
     def truncate(self, offset: int) -> None:
-        """Drops the batches that end behind ``offset``."""
+        """Drops the batches that end after ``offset``."""
         while self._places and self._places[-1].end > offset:
             self._places.pop()
 

@@ -30,7 +30,7 @@ wrong with it."""
 SHOWN_CHARACTERS = 200
 """How many characters of a bad line the log shows. Chosen, not measured."""
 _COUNTED_BYTES = 1 << 28
-"""How many bytes are read to count lines. Chosen, not measured: half a second of reading; a line behind them is named by its byte only."""
+"""How many bytes are read to count lines. Chosen, not measured: half a second of reading; a line after them is named by its byte only."""
 _PIECE_BYTES = 1 << 20
 """How many bytes are counted at once. Chosen, not measured."""
 

@@ -82,7 +82,7 @@ class CsvBlocks:
         return begin + len(lines.read(file, begin, FileRange(part.path, begin, begin + 1, part.size_bytes)))
 
     def cuts(self, file: RandomAccess, part: FileRange, begin: int, every_bytes: int) -> Iterator[int]:
-        """Yields offsets behind ``begin`` at which a record begins, about ``every_bytes`` apart. The file is read once,
+        """Yields offsets after ``begin`` at which a record begins, about ``every_bytes`` apart. The file is read once,
         to its last cut."""
         offset, target = begin, every_bytes
         while target < part.size_bytes:

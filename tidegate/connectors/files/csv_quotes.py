@@ -29,7 +29,7 @@ class RecordEnds:
     has_quotes: bool = True
 
     def first(self, raw: bytes, at: int) -> int:
-        """Returns the offset behind the first line end at or after ``at`` that ends a record; 0 if there is none. ``raw`` begins at a record. A ``\\r``
+        """Returns the offset after the first line end at or after ``at`` that ends a record; 0 if there is none. ``raw`` begins at a record. A ``\\r``
         at its very end does not count, since ``\\n`` may follow."""
         if not self.has_quotes:
             return _line_end(raw, at, len(raw))
@@ -87,7 +87,7 @@ def _one_by_one(quotes: list[int], may_open: list[bool]) -> list[int]:
 
 
 def _line_end(raw: bytes, begin: int, end: int) -> int:
-    """Returns the offset behind the first ``\\n``, ``\\r\\n`` or ``\\r`` in a range, or 0."""
+    """Returns the offset after the first ``\\n``, ``\\r\\n`` or ``\\r`` in a range, or 0."""
     newline = raw.find(b"\n", begin, end)
     alone = raw.find(b"\r", begin, end if newline < 0 else newline)
     if alone < 0 or alone + 1 in (newline, len(raw)):

@@ -113,7 +113,7 @@ class LineFormat(FileFormat):
 
 
 def _line_end(file: RandomAccess, offset: int, size: int) -> int:
-    """Returns the offset behind the first line end at or after ``offset``; the file's size if there is none."""
+    """Returns the offset after the first line end at or after ``offset``; the file's size if there is none."""
     while offset < size:
         piece = file.read_at(min(65536, size - offset), offset)
         if not piece:
@@ -126,7 +126,7 @@ def _line_end(file: RandomAccess, offset: int, size: int) -> int:
 
 
 def read_lines(file: RandomAccess, offset: int, part: FileRange) -> bytes:
-    """Reads whole lines from ``offset``: about a block of them, none that begins at or behind the range's end."""
+    """Reads whole lines from ``offset``: about a block of them, none that begins at or after the range's end."""
     limit = min(offset + BLOCK_BYTES, part.end)
     end = _line_end(file, limit - 1, part.size_bytes)
     return bytes(file.read_at(end - offset, offset))

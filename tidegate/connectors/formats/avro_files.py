@@ -203,7 +203,7 @@ def _gathered(blocks: Iterator[list[Record]], file: pa.NativeFile, part: FileRan
 
 
 def _first_block(file: pa.NativeFile, part: FileRange) -> int:
-    """Returns the offset of the first block that begins in the range, or the range's end. The file is positioned behind its header."""
+    """Returns the offset of the first block that begins in the range, or the range's end. The file is positioned after its header."""
     after_header = int(file.tell())
     if part.start <= after_header:
         return after_header

@@ -129,7 +129,7 @@ class CsvSchemaFormat(FileFormat):
 
 
 class _Lines:
-    """Iterates over the lines of a file as text, with their ends. ``next_start``: the offset behind the last one."""
+    """Iterates over the lines of a file as text, with their ends. ``next_start``: the offset after the last one."""
 
     def __init__(self, file: pa.NativeFile, start: int, part: FileRange, skips_comments: bool) -> None:
         self._file = file

@@ -65,7 +65,7 @@ class Fetch:
         """By split: the id of the topic whose offsets they are."""
         self._ask_ids_at = clock()
         self.ends: dict[str, int] = {}
-        """The offsets behind the last records of partitions. The subtask's thread reads it."""
+        """The offsets after the last records of partitions. The subtask's thread reads it."""
         for state in todo:
             self._note(state.split, state.position)
         self._look_at = clock() + (settings.discovery_s or 0)

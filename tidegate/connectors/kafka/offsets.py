@@ -20,7 +20,7 @@ TopicPartition = tuple[str, int]
 
 
 class KafkaOffsetResetStrategy(Enum):
-    """What replaces an offset that the group never committed, or that the partition does not have."""
+    """The replacement for an offset that the group never committed, or that the partition does not have."""
 
     NONE = "none"
     LATEST = "latest"
@@ -59,7 +59,7 @@ class KafkaOffsetsInitializer:
 
     @staticmethod
     def latest() -> KafkaOffsetsInitializer:
-        """Starts behind the last record that each partition holds when the job is submitted."""
+        """Starts after the last record that each partition holds when the job is submitted."""
         return KafkaOffsetsInitializer(_Kind.LATEST)
 
     @staticmethod

@@ -33,12 +33,12 @@ DEAD_LETTER = Types.ROW_NAMED(
 
 
 Tombstones: TypeAlias = Literal["fail", "skip"] | Callable[[bytes | None], Record] | None
-"""What is done with a message without a value: the job fails, it is skipped, or a function makes a record of its key. ``None``: it is poison, unless
+"""The treatment of a message without a value: the job fails, it is skipped, or a function makes a record of its key. ``None``: it is poison, unless
 the format decodes it."""
 
 
 class PoisonAction(Enum):
-    """What is done with a record that cannot be decoded."""
+    """The treatment of a record that cannot be decoded."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -50,7 +50,7 @@ Header: TypeAlias = tuple[str, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """The attributes of Kafka records that are rarely asked for: headers, leader epochs and timestamp types."""
+    """The attributes of Kafka records that are rarely used: headers, leader epochs and timestamp types."""
 
     headers: list[list[Header]] = field(default_factory=list)
     leader_epochs: list[int | None] = field(default_factory=list)

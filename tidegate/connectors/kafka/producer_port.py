@@ -2,7 +2,7 @@
 
     init ─▶ begin ─▶ send · mark ─▶ commit      after any error: ``give_up``, and never again
 
-Errors are ``KafkaException`` or already typed; ``refusal`` tells which record was behind them.
+Errors are ``KafkaException`` or already typed; ``refusal`` tells which record caused them.
 """
 
 from __future__ import annotations

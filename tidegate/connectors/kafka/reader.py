@@ -158,7 +158,7 @@ class KafkaReader(SourceReader):
                 self._settle()
 
     def _pending_records(self) -> float:
-        """Returns Flink's ``pendingRecords``: how many records are behind the positions, as far as the broker has reported."""
+        """Returns Flink's ``pendingRecords``: how many records follow the positions, as far as the broker has reported."""
         ends = {} if self._fetch is None else dict(self._fetch.ends)
         return float(sum(max(0, end - self._position(split_id)) for split_id, end in ends.items()))
 

@@ -53,7 +53,7 @@ class KafkaTopicSelector(ABC):
 
 @dataclass(frozen=True)
 class KafkaSinkContext:
-    """What a schema learns about its subtask. ``partitions_of``: returns how many partitions a topic has."""
+    """The information that a schema gets about its subtask. ``partitions_of``: returns how many partitions a topic has."""
 
     parallel_instance_id: int
     number_of_parallel_instances: int

@@ -76,7 +76,7 @@ class BatchPlanned(msgspec.Struct, tag=True, frozen=True):
     """The new files of the sources."""
     partitions: int = 0
     lags: dict[str, float] = {}
-    """How far the sources are behind, by their own metric names."""
+    """The lag of the sources, by their own metric names."""
 
 
 class RunBatch(msgspec.Struct, tag=True, frozen=True):

@@ -17,7 +17,7 @@ VOTE = Types.PRIMITIVE_ARRAY(Types.BYTE())
 
 
 def add_committers(graph: StreamGraph, *, by_stages: bool) -> None:
-    """Adds a committer behind each sink that needs one, and if the job runs stage by stage, behind each that can wait."""
+    """Adds a committer after each sink that needs one, and if the job runs stage by stage, after each that can wait."""
     for node in list(graph.nodes):
         sink = node.options.get("sink")
         if isinstance(sink, Sink) and (sink.commits_together or (by_stages and sink.commits_apart)):

@@ -163,7 +163,7 @@ class _GraphMaker:
 
 @dataclass(frozen=True)
 class _Origin:
-    """An operator behind virtual transformations, with the settings of these."""
+    """An operator after virtual transformations, with their settings."""
 
     operator: OperatorTransformation
     type_info: TypeInformation

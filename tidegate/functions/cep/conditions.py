@@ -22,7 +22,7 @@ class IterativeCondition(ABC):
     """A condition of the event and of those that were matched before it."""
 
     class Context(ABC):
-        """What an iterative condition can read about the match."""
+        """The context of an iterative condition, which gives access to the match."""
 
         @abstractmethod
         def get_events_for_pattern(self, name: str) -> Iterable[Any]:

@@ -16,7 +16,7 @@ from tidegate.functions.output_tag import OutputTag
 
 
 class PatternContext(ABC):
-    """What a function can read about a match."""
+    """The context of a function that processes matches."""
 
     @abstractmethod
     def output(self, output_tag: OutputTag, value: Any) -> None:

@@ -8,7 +8,7 @@ from tidegate.functions.cep.conditions import AndCondition, Condition, Holds, No
 
 
 class Action(Enum):
-    """What an edge does with an event that meets its condition.
+    """The action of an edge for an event that meets its condition.
 
     ``TAKE``: the event becomes part of the match; ``IGNORE``: it does not; ``PROCEED``: the edges of the next state decide about it.
     """

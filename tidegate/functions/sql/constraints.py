@@ -31,14 +31,14 @@ _Choice = TypeVar("_Choice", bound=Enum)
 
 
 class NotNullEnforcer(Enum):
-    """What is done with a row that has a null in a NOT NULL column."""
+    """The treatment of a row that has a null in a NOT NULL column."""
 
     ERROR = "ERROR"
     DROP = "DROP"
 
 
 class TypeLengthEnforcer(Enum):
-    """What is done with a value that is longer than its type, or shorter than a CHAR or BINARY."""
+    """The treatment of a value that is longer than its type, or shorter than a CHAR or BINARY."""
 
     IGNORE = "IGNORE"
     TRIM_PAD = "TRIM_PAD"

@@ -21,7 +21,7 @@ W = TypeVar("W")
 
 
 class AssignerScope(Protocol):
-    """What an assigner can use: the clock and the runtime context."""
+    """The context of an assigner: the clock and the runtime context."""
 
     def get_current_processing_time(self) -> int:
         """Returns the clock's time in milliseconds since the epoch."""

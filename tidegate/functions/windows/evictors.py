@@ -43,7 +43,7 @@ class TimestampedValue:
 
 
 class EvictorScope(Protocol):
-    """What an evictor can use: time and metrics."""
+    """The context of an evictor: time and metrics."""
 
     def get_current_processing_time(self) -> int:
         """Returns the clock's time in milliseconds since the epoch."""

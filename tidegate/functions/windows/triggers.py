@@ -51,7 +51,7 @@ _CONTINUE, _FIRE = TriggerResult.CONTINUE, TriggerResult.FIRE
 
 
 class TriggerScope(Protocol):
-    """What a trigger can use: time, timers and state of this key and window."""
+    """The context of a trigger: time, timers and state of this key and window."""
 
     def get_current_processing_time(self) -> int:
         """Returns the clock's time in milliseconds since the epoch."""
@@ -79,7 +79,7 @@ class TriggerScope(Protocol):
 
 
 class MergeScope(TriggerScope, Protocol):
-    """What ``on_merge`` can use besides: merging the state of the old windows into that of the new one."""
+    """The context of ``on_merge``, which can also merge the state of the old windows into that of the new one."""
 
     def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
         """Merges the state of the merged windows into that of the new one. For list, reducing and aggregating state."""

@@ -401,7 +401,7 @@ class Renamed:
 
 
 class KeptRanks:
-    """Keeps the rows whose last field, their rank, lies in a range, bounds included; drops the field where ``schema`` lacks it."""
+    """Keeps the rows whose last field, their rank, is in a range, bounds included; drops the field where ``schema`` lacks it."""
 
     def __init__(self, first: int, last: int, schema: pa.Schema) -> None:
         self._first, self._last, self._schema = first, last, schema

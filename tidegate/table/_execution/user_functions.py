@@ -17,7 +17,7 @@ Types: TypeAlias = "Sequence[DataType | str] | DataType | str"
 
 
 class FunctionContext:
-    """What a user's function can read about its subtask in ``open``."""
+    """The information that a user's function gets about its subtask in ``open``."""
 
     def __init__(self, runtime_context: RuntimeContext) -> None:
         self._runtime = runtime_context

@@ -58,7 +58,7 @@ class Answered:
     content: bytes
     aborted: Sequence[Aborted]
     end: int = -1
-    """The high watermark: the offset behind the last record that is on all replicas."""
+    """The high watermark: the offset after the last record that is on all replicas."""
 
 
 def fetch_request(
@@ -116,7 +116,7 @@ def answered(response: Any, named: Callable[[UUID], str]) -> list[Answered]:
 
 
 def end_of(content: bytes, from_offset: int) -> int | None:
-    """Returns the offset behind the last whole record batch, from the batches' heads alone; ``None`` when one has an older format (magic 0 or 1), which
+    """Returns the offset after the last whole record batch, from the batches' heads alone; ``None`` when one has an older format (magic 0 or 1), which
     shares only the place of the length."""
     at, size = 0, len(content)
     while at + _BATCH.size <= size:

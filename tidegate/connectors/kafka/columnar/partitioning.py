@@ -57,7 +57,7 @@ def _murmur2(data: npt.NDArray[np.uint8], at: Positions, lengths: Positions) -> 
 
 
 def _add_rest(data: npt.NDArray[np.uint8], at: Positions, lengths: Positions, hashes: Words) -> None:
-    """Adds the up to three bytes behind the last whole word to the hashes."""
+    """Adds the up to three bytes after the last whole word to the hashes."""
     for place in reversed(range(_WORD_BYTES - 1)):
         rows = np.flatnonzero(lengths > place)
         hashes[rows] ^= data[at[rows] + place].astype(np.uint32) << np.uint32(8 * place)

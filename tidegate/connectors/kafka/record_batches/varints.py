@@ -23,7 +23,7 @@ class TooLong(Exception):
 
 
 def read(data: Bytes, at: Numbers, longest: int) -> tuple[Numbers, Numbers]:
-    """Reads the numbers at the positions ``at``; returns them with the positions behind them. Positions outside of ``data`` read arbitrary bytes, so
+    """Reads the numbers at the positions ``at``; returns them with the positions after them. Positions outside of ``data`` read arbitrary bytes, so
     the caller checks the positions. Raises ``TooLong`` beyond ``longest`` bytes."""
     byte = data.take(at, mode="clip")
     if not byte.size or byte.max() < 0x80:
