@@ -144,7 +144,8 @@ class TopN(RelationalOperator):
     """Emits the rows of a partition up to a rank (Top-N), and their changes.
 
     State: the rows in their order; rows after the last rank only if rows can be deleted. ``upsert_keys``: a row replaces the one with the same key
-    (``UpdateFast``). ``last_rank``: the field of the partition that contains the last rank, if ``ranks`` has none.
+    (``UpdateFast``). ``last_rank``: the field that contains the last rank, if ``ranks`` has none. If it is not a field of the partition,
+    the value of the partition's first row is kept and applies to all (Flink: ``AbstractTopNFunction.initRankEnd``).
     """
 
     def __init__(
@@ -166,6 +167,7 @@ class TopN(RelationalOperator):
         self._sort_key = sort_key(order)
         self._first, self._last = ranks[0] - 1, ranks[1]
         self._last_rank = last_rank
+        self._keeps_last_rank = last_rank is not None and last_rank not in partition
         self._outputs_number = outputs_number
         self._told_ranks: list[int] = []
         """The rank of each row that a batch emits, where ranks are emitted."""
@@ -178,6 +180,11 @@ class TopN(RelationalOperator):
         (``AbstractTopNFunction.hasOffset``) or there is only one (``FastTop1Function``).
         """
 
+    def open_states(self) -> None:
+        super().open_states()
+        if self._keeps_last_rank:
+            self._rank_ends = self.state_of_key("rank-end", self._ttl_ms)
+
     def emit(self, out: Sequence[Change]) -> None:
         """Emits changes. A row often occurs in many of them, with one rank after the other, and is converted to columns once."""
         ranks, self._told_ranks = self._told_ranks, []
@@ -188,7 +195,7 @@ class TopN(RelationalOperator):
     def change(self, state: Any, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
         rows: list[Row] = state or []
         if self._last_rank is not None:
-            self._last = max(row[self._last_rank] or 0, 0)
+            self._last = self._last_of_partition(row[self._last_rank])
         replaced = self._replaced(rows, row)
         if replaced is not None and adds(kind) and self._tells_ranks:
             return self._moved(rows, replaced, row, out)
@@ -210,6 +217,18 @@ class TopN(RelationalOperator):
         if not self._keeps_all:
             del rows[self._last :]
         return rows or None
+
+    def _last_of_partition(self, given: int | None) -> int:
+        """Returns the last rank of the current partition: that of its first row, or of each row where all have the same. ``given``: that of the row."""
+        last = max(given or 0, 0)
+        if not self._keeps_last_rank:
+            return last
+        backend, now_ms = self._backend, self.context.clock.now_ms()
+        kept: int | None = self._rank_ends.read(backend.group, backend.key, now_ms)
+        if kept is None:
+            self._rank_ends.write(backend.group, backend.key, last, now_ms)
+            return last
+        return kept
 
     def _replaced(self, rows: Sequence[Row], row: Row) -> int | None:
         if self._upsert_keys is None:

@@ -490,10 +490,8 @@ def _check_rank(node: plan_nodes.Rank1 | plan_nodes.WindowRank1) -> None:
             else f"{node.rank_type}() on streaming table is not supported currently"
         )
     found = node.rank_range
-    if isinstance(found, VariableRange) and isinstance(node, plan_nodes.Rank1):
-        if found.end_index not in node.partition.fields:
-            raise UnsupportedPlan("a last rank that is not a field of PARTITION BY is not supported")
-    elif not isinstance(found, ConstantRange):
+    is_variable = isinstance(found, VariableRange) and isinstance(node, plan_nodes.Rank1)
+    if not (is_variable or isinstance(found, ConstantRange)):
         raise UnsupportedPlan(f"a rank of the kind {type(found).__name__} is not supported")
 
 
