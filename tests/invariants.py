@@ -29,6 +29,7 @@ from tidegate.taskmanager.machines.split_watermarks import SplitWatermarks
 from tidegate.taskmanager.machines.subtask import SubtaskLifecycle
 from tidegate.taskmanager.machines.task_manager import TaskManagerMachine
 from tidegate.taskmanager.machines.watermarks import WatermarkValve
+from tidegate.taskmanager.operators.columns.async_queue import AsyncBatchesQueue
 
 
 class Machine(Protocol):
@@ -36,6 +37,7 @@ class Machine(Protocol):
 
 
 EVENTS: Mapping[type[Machine], tuple[str, ...]] = {
+    AsyncBatchesQueue: ("on",),
     AsyncWaitQueue: ("on",),
     BufferDebloater: ("on_worked", "window"),
     Dispatcher: ("on",),

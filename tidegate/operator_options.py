@@ -15,6 +15,7 @@ from tidegate.columnar.aggregates.plan import Aggregates
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.base import Sink, Source, Split
+from tidegate.functions.async_batches import AsyncBatchFunction
 from tidegate.functions.async_functions import AsyncFunction
 from tidegate.functions.async_retry_strategies import AsyncRetryStrategy
 from tidegate.functions.base import UserCode
@@ -84,6 +85,13 @@ class AsyncWaitOptions(OperatorOptions):
     strategy: AsyncRetryStrategy[Record]
     capacity: int
     ordered: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsyncBatchesOptions(OperatorOptions):
+    """Options of asynchronous calls for batches."""
+
+    func: AsyncBatchFunction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,6 +221,7 @@ OPTIONS: Mapping[OperatorKind, type[OperatorOptions]] = {
     "broadcast_process": BroadcastOptions,
     "keyed_broadcast_process": BroadcastOptions,
     "async_wait": AsyncWaitOptions,
+    "async_batches": AsyncBatchesOptions,
     "interval_join": IntervalJoinOptions,
     "cep": CepOptions,
     "window": WindowOptions,
@@ -242,6 +251,7 @@ def make_options(kind: OperatorKind, name: str, gathered: Mapping[str, UserObjec
 __all__ = [
     "OPTIONS",
     "AggregateOptions",
+    "AsyncBatchesOptions",
     "AsyncWaitOptions",
     "BroadcastOptions",
     "CepOptions",

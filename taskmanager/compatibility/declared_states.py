@@ -32,6 +32,7 @@ from tidegate.model.keygroups import KeyGroupRange
 from tidegate.model.program import OperatorSpec
 from tidegate.model.values import UserObject
 from tidegate.operator_options import (
+    AsyncBatchesOptions,
     AsyncWaitOptions,
     BroadcastOptions,
     CepOptions,
@@ -48,6 +49,7 @@ from tidegate.taskmanager.keyed_state.heap.copy_on_write_table import StateTable
 from tidegate.taskmanager.keyed_state.heap.entries import EntryFormat
 from tidegate.taskmanager.keyed_state.timers import EVENT_TIMERS, PROCESSING_TIMERS
 from tidegate.taskmanager.keyed_state.ttl import Ttl
+from tidegate.taskmanager.operators.columns.async_batches import IN_FLIGHT_STATE
 from tidegate.taskmanager.operators.operator import OperatorContext
 from tidegate.taskmanager.operators.rows.async_wait import EVENTS_STATE
 from tidegate.taskmanager.operators.rows.async_wait import STATE_NAME as ASYNC_STATE
@@ -118,6 +120,8 @@ def declared_states(spec: OperatorSpec, *, opened: bool = False) -> DeclaredStat
     if spec.kind == "async_wait":
         found.elements[ASYNC_STATE] = (StateRedistribution.SPLIT, async_state(spec.input_types[0]).elem_type_info)
         found.elements[EVENTS_STATE.name] = (StateRedistribution.SPLIT, EVENTS_STATE.elem_type_info)
+    if spec.kind == "async_batches":
+        found.elements[IN_FLIGHT_STATE.name] = (StateRedistribution.SPLIT, IN_FLIGHT_STATE.elem_type_info)
     for broadcast in spec.options.states if isinstance(spec.options, BroadcastOptions) else ():
         found.elements[broadcast.name] = (StateRedistribution.BROADCAST, entry_type(broadcast))
     for name, descriptor in _shown_by(spec, user_function_of(function)):
@@ -192,6 +196,7 @@ def _function_of(spec: OperatorSpec) -> UserObject:
         case (
             FunctionOptions(func=func)
             | MapBatchesOptions(func=func)
+            | AsyncBatchesOptions(func=func)
             | AsyncWaitOptions(func=func)
             | IntervalJoinOptions(func=func)
             | CepOptions(func=func)

@@ -47,7 +47,17 @@ from tidegate.taskmanager.windows.state.files import (
 from tidegate.taskmanager.windows.state.sessions.rows import SessionFormat
 
 _ANY_FUNCTION = frozenset(
-    {"map", "flat_map", "filter", "process", "co_process", "broadcast_process", "async_wait", "map_batches"}
+    {
+        "map",
+        "flat_map",
+        "filter",
+        "process",
+        "co_process",
+        "broadcast_process",
+        "async_wait",
+        "async_batches",
+        "map_batches",
+    }
 )
 
 

@@ -47,6 +47,7 @@ LAST_OUTPUTS = 5
 MOST_DIFFERENCES = 5
 """Differences between a recording and its replay that are shown. Chosen: the first ones are the cause of the others."""
 _REFUSED: Mapping[str, str] = {
+    "async_batches": "it calls coroutines, whose answers are not recorded",
     "async_wait": "it calls coroutines, whose answers are not recorded",
     "committer": "it commits what a sink has written",
 }

@@ -13,6 +13,7 @@ from tidegate.model.errors import InvalidJob
 from tidegate.model.program import KeySpec, OperatorOptions, OperatorSpec
 from tidegate.operator_options import (
     AggregateOptions,
+    AsyncBatchesOptions,
     AsyncWaitOptions,
     BroadcastOptions,
     CepOptions,
@@ -34,6 +35,7 @@ from tidegate.operator_options import (
 from tidegate.taskmanager.keyed_state.ttl import Ttl
 from tidegate.taskmanager.operators.batch.sorted_inputs import InputMode, SortedInputs
 from tidegate.taskmanager.operators.columns.aggregate import ColumnarAggregate, ColumnarTotals
+from tidegate.taskmanager.operators.columns.async_batches import AsyncBatchesOperator
 from tidegate.taskmanager.operators.columns.stateless import FilterColumnsOperator, MapBatchesOperator, SelectOperator
 from tidegate.taskmanager.operators.operator import Operator
 from tidegate.taskmanager.operators.relational.making import make_relational
@@ -126,6 +128,10 @@ def _async_wait(spec: OperatorSpec) -> Operator:
         capacity=o.capacity,
         ordered=o.ordered,
     )
+
+
+def _async_batches(spec: OperatorSpec) -> Operator:
+    return AsyncBatchesOperator(spec.name, options_of(spec, AsyncBatchesOptions).func, spec.output_type.arrow_schema())
 
 
 def _interval_join(spec: OperatorSpec) -> Operator:
@@ -236,6 +242,7 @@ _MAKERS: dict[str, Callable[[OperatorSpec], Operator]] = {
     "interval_join": _interval_join,
     "cep": _cep,
     "async_wait": _async_wait,
+    "async_batches": _async_batches,
     "broadcast_process": _broadcast_process,
     "keyed_broadcast_process": _keyed_broadcast_process,
     "window": _window,

@@ -30,6 +30,7 @@ OperatorKind = Literal[
     "broadcast_process",
     "keyed_broadcast_process",
     "async_wait",
+    "async_batches",
     "interval_join",
     "cep",
     "window",

@@ -17,9 +17,10 @@ from tidegate.table._connectors.shape import shape_of
 from tidegate.table._connectors.sources import file_source, physical_type, read_columns
 from tidegate.table._execution.lookup_functions import AsyncLookupFunction
 from tidegate.table._execution.python_lookups import AsyncPythonTable, PythonTable
+from tidegate.table._lookup.async_join import AsyncLookup
 from tidegate.table._lookup.files import FileRows
 from tidegate.table._lookup.join import LookupNode
-from tidegate.table._lookup.partial_cache import CachedTable
+from tidegate.table._lookup.partial_cache import CachedTable, CacheLimits
 from tidegate.table._lookup.port import LookupTable
 from tidegate.table._lookup.postgres import PostgresLookup, PostgresPlace, PostgresRows, check_type
 from tidegate.table._lookup.reloads import reloads_of
@@ -32,7 +33,7 @@ _TIMEOUT_MS = 180_000
 """The default of Flink's ``table.exec.async-lookup.timeout``."""
 
 
-def table_of_lookup(node: LookupNode) -> LookupTable:
+def table_of_lookup(node: LookupNode) -> LookupTable | AsyncLookup:
     """Builds the table that a lookup join reads. Raises ``InvalidJob`` for what the table does not support."""
     found = node.temporal_table
     retries = Retries.of(node.retry_options) if isinstance(node, LookupJoin1) else None
@@ -47,7 +48,7 @@ def _table(
     keys: Sequence[int],
     async_options: AsyncOptions | None,
     retries: Retries | None,
-) -> LookupTable:
+) -> LookupTable | AsyncLookup:
     """Builds a lookup table. ``produced``: the columns that the table returns; ``keys``: the positions of the lookup keys in them."""
     table, name = source.table.resolved_table, source.table.name
     if table is None or table.options is None:
@@ -71,7 +72,8 @@ def _table(
     if options["connector"] == PYTHON:
         function = function_of(options)
         if isinstance(function, AsyncLookupFunction):
-            return _cached(_asynchronous(function, physical, columns, keys, async_options, retries), kind, options)
+            cache = limits_of(options) if kind == "PARTIAL" else None
+            return _asynchronous(function, physical, columns, keys, async_options, retries, cache)
         return _retried(_cached(PythonTable(function, physical, columns, keys), kind, options), retries)
     fields = tuple(physical.fields[at] for at in columns)
     stored = LogicalType(TypeRoot.ROW, fields=fields)
@@ -98,16 +100,18 @@ def _asynchronous(
     keys: Sequence[int],
     options: AsyncOptions | None,
     retries: Retries | None,
-) -> LookupTable:
-    return AsyncPythonTable(
-        function,
-        physical,
-        columns,
-        keys,
+    cache: CacheLimits | None,
+) -> AsyncLookup:
+    """Builds a table that is asked asynchronously: in order, unless the planner found that the order does not count."""
+    timeout_ms = _TIMEOUT_MS if options is None else options.timeout
+    return AsyncLookup(
+        AsyncPythonTable(function, physical, columns, keys, timeout_s=timeout_ms / 1000),
         capacity=_CAPACITY if options is None else options.capacity,
-        timeout_s=(_TIMEOUT_MS if options is None else options.timeout) / 1000,
-        delay_s=0.0 if retries is None else retries.delay_s,
+        timeout_ms=timeout_ms,
+        ordered=options is None or options.is_key_ordered or options.output_mode != "UNORDERED",
         attempts=0 if retries is None else retries.attempts,
+        delay_ms=0 if retries is None else round(retries.delay_s * 1000),
+        cache=cache,
     )
 
 

@@ -10,12 +10,14 @@ from tidegate.model.errors import InvalidJob
 from tidegate.plan import UnsupportedPlan
 from tidegate.plan import nodes as plan_nodes
 from tidegate.plan.logical_types import LogicalType
-from tidegate.table._execution.one_to_one import mapped
+from tidegate.records.arrow_type import ArrowTypeInfo
+from tidegate.table._execution.one_to_one import follow_input, mapped
 from tidegate.table._execution.relational import has_row_kinds, table_schema
+from tidegate.table._lookup.async_join import AsyncLookup, AsyncLookupJoinFunction
 from tidegate.table._lookup.join import LookupJoin, LookupJoinFunction, LookupNode
 from tidegate.table._lookup.port import LookupTable
 
-Lookups: TypeAlias = Callable[[LookupNode], LookupTable]
+Lookups: TypeAlias = Callable[[LookupNode], LookupTable | AsyncLookup]
 LOOKUPS = (plan_nodes.LookupJoin1, plan_nodes.BatchLookupJoin1)
 
 
@@ -43,7 +45,13 @@ def looked_up(
     except UnsupportedPlan as error:
         raise UnsupportedPlan(f"node {node.id}, {node.kind}: {error.message}: {node.description}") from error
     schema = table_schema(node.output_type, has_updates=has_row_kinds(stream))
-    return mapped(stream, LookupJoinFunction(join, lookups(node)), schema).name(node.description)
+    table = lookups(node)
+    if not isinstance(table, AsyncLookup):
+        return mapped(stream, LookupJoinFunction(join, table), schema).name(node.description)
+    function = AsyncLookupJoinFunction(join, table)
+    made = stream._transform("async_batches", "LookupJoin", {"func": function}, ArrowTypeInfo(schema))
+    follow_input(made)
+    return made.name(node.description)
 
 
 __all__ = ["LOOKUPS", "Lookups", "looked_up", "no_lookups"]

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from tidegate.common.row import Row, make_row
+from tidegate.functions.async_batches import BatchCall
 from tidegate.functions.base import RuntimeContext
 from tidegate.functions.sql.scalar import arrow_schema, batch_of
-from tidegate.model.errors import SchemaMismatch, TidegateError
+from tidegate.model.errors import SchemaMismatch
 from tidegate.plan.logical_types import LogicalType
 from tidegate.table._execution.lookup_functions import AsyncLookupFunction, LookupFunction
 from tidegate.table._execution.python_functions import array_of, user_error
 from tidegate.table._execution.rows import column_values
 from tidegate.table._execution.user_functions import FunctionContext, TypedUserCode
-from tidegate.table._lookup.port import FoundRows
+from tidegate.table._lookup.port import FoundRows, Positions
 
 
 class LookupCode(TypedUserCode):
@@ -127,8 +128,7 @@ class PythonTable:
 
 
 class AsyncPythonTable:
-    """A lookup table backed by a user's asynchronous function, with up to ``capacity`` keys at the same time. ``timeout_s``: the limit for a key,
-    retries included."""
+    """A lookup table backed by a user's asynchronous function. ``timeout_s``: the limit for a key, retries included, as messages give it."""
 
     def __init__(
         self,
@@ -137,78 +137,40 @@ class AsyncPythonTable:
         columns: Sequence[int],
         keys: Sequence[int],
         *,
-        capacity: int,
         timeout_s: float,
-        delay_s: float = 0.0,
-        attempts: int = 0,
     ) -> None:
         self._function = function
         self._conversion = _Conversion(LookupCode(function), row_type, columns, keys)
-        self._capacity, self._timeout_s, self._delay_s, self._attempts = capacity, timeout_s, delay_s, attempts
-        self._runner: asyncio.Runner | None = None
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Returns the schema of the rows that are found."""
-        return self._conversion.schema
+        self._timeout_s = timeout_s
 
     def open(self, context: RuntimeContext) -> None:
-        """Opens the user's object and the event loop that runs its lookups."""
-        self._runner = asyncio.Runner()
+        """Opens the user's object."""
         _opened(self._conversion.code, context)
 
-    def look_up(self, keys: pa.RecordBatch) -> FoundRows:
-        """Returns the rows of some keys."""
-        assert self._runner is not None
-        try:
-            answers = self._runner.run(self._all(self._conversion.key_rows(keys)))
-        except* TidegateError as errors:
-            raise _first(errors) from errors
-        return self._conversion.found(answers)
+    def calls(self, keys: pa.RecordBatch) -> list[BatchCall]:
+        """Returns the lookup of each key."""
+        return [
+            BatchCall(partial(self._asked, row), partial(self._late, row)) for row in self._conversion.key_rows(keys)
+        ]
+
+    def found(self, keys: Positions, answers: Sequence[list[Any]]) -> FoundRows:
+        """Converts the rows of some keys to columns."""
+        found = self._conversion.found(answers)
+        return FoundRows(keys[found.keys], found.rows)
 
     def close(self) -> None:
-        """Closes the user's object and the event loop."""
-        runner, self._runner = self._runner, None
-        try:
-            _closed(self._conversion.code)
-        finally:
-            if runner is not None:
-                runner.close()
-
-    async def _all(self, rows: Sequence[Row]) -> list[list[Any]]:
-        free = asyncio.Semaphore(self._capacity)
-
-        async def one(row: Row) -> list[Any]:
-            async with free:
-                try:
-                    async with asyncio.timeout(self._timeout_s):
-                        return await self._asked(row)
-                except TimeoutError as error:
-                    late = TimeoutError(f"Async lookup function call has timed out after {self._timeout_s:g} s")
-                    raise user_error(self._conversion.code, late, (row,)) from error
-                except Exception as error:
-                    raise user_error(self._conversion.code, error, (row,)) from error
-
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(row)) for row in rows]
-        return [task.result() for task in tasks]
+        """Closes the user's object."""
+        _closed(self._conversion.code)
 
     async def _asked(self, row: Row) -> list[Any]:
-        for _ in range(self._attempts):
-            found = list(self._conversion._listed(await self._function.async_lookup(row)))
-            if found:
-                return found
-            await asyncio.sleep(self._delay_s)
-        return list(self._conversion._listed(await self._function.async_lookup(row)))
+        try:
+            return list(self._conversion._listed(await self._function.async_lookup(row)))
+        except Exception as error:
+            raise user_error(self._conversion.code, error, (row,)) from error
 
-
-def _first(errors: BaseExceptionGroup[TidegateError]) -> TidegateError:
-    found: Iterator[BaseException] = iter(errors.exceptions)
-    error = next(found)
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    assert isinstance(error, TidegateError)
-    return error
+    def _late(self, row: Row) -> list[Any]:
+        late = TimeoutError(f"Async lookup function call has timed out after {self._timeout_s:g} s")
+        raise user_error(self._conversion.code, late, (row,)) from late
 
 
 def _opened(code: LookupCode, context: RuntimeContext) -> None:

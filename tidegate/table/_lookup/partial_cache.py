@@ -103,14 +103,15 @@ class PartialCache:
             self._held.popitem(last=False)
 
 
-def _clock_ms() -> int:
+def clock_ms() -> int:
+    """Returns the time in ms by which answers expire: that since the machine started."""
     return time.monotonic_ns() // 1_000_000
 
 
 class CachedTable:
     """A lookup table whose answers are cached in the subtask."""
 
-    def __init__(self, table: LookupTable, limits: CacheLimits, now_ms: Callable[[], int] = _clock_ms) -> None:
+    def __init__(self, table: LookupTable, limits: CacheLimits, now_ms: Callable[[], int] = clock_ms) -> None:
         self._table, self._limits, self._now_ms = table, limits, now_ms
         self._cache = PartialCache(limits)
 
@@ -148,4 +149,4 @@ class CachedTable:
         self._table.close()
 
 
-__all__ = ["OPTIONS", "CacheLimits", "CachedTable", "PartialCache"]
+__all__ = ["OPTIONS", "CacheLimits", "CachedTable", "PartialCache", "clock_ms"]

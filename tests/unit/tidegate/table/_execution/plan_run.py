@@ -130,6 +130,11 @@ class PlanRun:
             row.set_row_kind(RowKind(kind))
         self.harness.push_all(made, input=index)
 
+    def wait_for_changes(self, count: int) -> None:
+        """Waits until so many changes came out, for asynchronous calls."""
+        while len(self.changes()) < count:
+            self.harness._mails.get(timeout=60)()
+
     def changes(self) -> list[tuple[str, tuple[str | None, ...]]]:
         """What came out so far, as Flink's texts."""
         found: list[tuple[str, tuple[str | None, ...]]] = []

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from tidegate.aio.async_calls import AsyncCalls, CallOutcome
 from tidegate.common.row import Row
 from tidegate.functions.base import RuntimeContext
 from tidegate.model.errors import InvalidJob, SchemaMismatch, UserFunctionError
@@ -54,23 +57,21 @@ class Together(LookupFunction):
 
 
 class Slow(AsyncLookupFunction):
-    """Answers when so many are asked at the same time. ``misses``: so many first questions for a key have no answer."""
+    """Answers when so many are asked at the same time."""
 
-    def __init__(self, together: int, misses: int = 0) -> None:
-        self.together, self.misses, self.most, self.now = together, misses, 0, 0
-        self.asked: dict[int, int] = {}
+    def __init__(self, together: int) -> None:
+        self.together, self.most, self.now = together, 0, 0
         self.free = asyncio.Event()
 
     async def async_lookup(self, key_row: Row) -> Iterable[Any]:
         key = key_row["id"]
-        self.asked[key] = self.asked.get(key, 0) + 1
         self.now += 1
         self.most = max(self.most, self.now)
         if self.now >= self.together:
             self.free.set()
         await self.free.wait()
         self.now -= 1
-        return [] if self.asked[key] <= self.misses else [{"id": key, "name": f"name {key}"}]
+        return [{"id": key, "name": f"name {key}"}]
 
 
 def keys(*values: int) -> pa.RecordBatch:
@@ -83,10 +84,31 @@ def table_of(function: LookupFunction) -> PythonTable:
     return made
 
 
-def asynchronous(function: AsyncLookupFunction, **options: Any) -> AsyncPythonTable:
-    made = AsyncPythonTable(function, TYPE, [1, 0], [0], **{"capacity": 10, "timeout_s": 30.0, **options})
-    made.open(CONTEXT)
-    return made
+class Asked:
+    """An asynchronous table that is asked by a thread of calls, as its operator does."""
+
+    def __init__(self, function: AsyncLookupFunction, *, timeout_s: float = 30.0) -> None:
+        self._timeout_ms = round(timeout_s * 1000)
+        self._table = AsyncPythonTable(function, TYPE, [1, 0], [0], timeout_s=timeout_s)
+        self._table.open(CONTEXT)
+
+    def look_up(self, batch: pa.RecordBatch) -> FoundRows:
+        ready = threading.Event()
+        made: AsyncCalls[list[Any]] = AsyncCalls(ready.set)
+        answers: dict[int, CallOutcome[list[Any]]] = {}
+        try:
+            for number, call in enumerate(self._table.calls(batch)):
+                made.submit(number, call.invoke, call.on_timeout, timeout_ms=self._timeout_ms)
+            while len(answers) < batch.num_rows:
+                assert ready.wait(60)
+                ready.clear()
+                answers.update((one.number, one) for one in made.take())
+        finally:
+            made.close()
+        for one in answers.values():
+            if one.error is not None:
+                raise one.error
+        return self._table.found(np.arange(batch.num_rows), [answers[at].result or [] for at in range(batch.num_rows)])
 
 
 def names_in(found: FoundRows) -> list[tuple[int, str]]:
@@ -136,30 +158,17 @@ def test_what_a_class_raises_is_its_fault() -> None:
         table_of(Prices(answers=7)).look_up(keys(1))
 
 
-def test_keys_are_asked_at_the_same_time_up_to_the_capacity() -> None:
+def test_an_asynchronous_class_is_asked_for_all_keys_at_the_same_time() -> None:
     function = Slow(together=3)
-    table = asynchronous(function, capacity=3)
-    assert names_in(table.look_up(keys(5, 4, 3, 2, 1, 0))) == [(at, f"name {5 - at}") for at in range(6)]
-    assert names_in(table.look_up(keys(7))) == [(0, "name 7")]
-    table.close()
+    table = Asked(function)
+    assert names_in(table.look_up(keys(5, 4, 3))) == [(at, f"name {5 - at}") for at in range(3)]
     assert function.most == 3
 
 
 def test_a_key_that_takes_too_long_fails_the_job_with_its_name() -> None:
-    table = asynchronous(Slow(together=2), timeout_s=0.01)
     with pytest.raises(UserFunctionError, match=r"Async lookup function call has timed out after 0.01 s") as raised:
-        table.look_up(keys(1))
-    table.close()
+        Asked(Slow(together=2), timeout_s=0.01).look_up(keys(1))
     assert raised.value.inputs[0][0]["id"] == 1
-
-
-def test_keys_without_rows_are_asked_again_while_others_are() -> None:
-    function = Slow(together=1, misses=2)
-    table = asynchronous(function, attempts=1)
-    assert names_in(table.look_up(keys(1, 2))) == []
-    assert names_in(table.look_up(keys(1, 3))) == [(0, "name 1")]
-    table.close()
-    assert function.asked == {1: 3, 2: 2, 3: 2}
 
 
 @pytest.mark.parametrize(
