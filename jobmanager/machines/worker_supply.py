@@ -1,7 +1,7 @@
 """Matches the slots that jobs need with the TaskManagers that ``Workers`` starts, and fails waiting jobs when none can be started.
 
 An event that may change the need arms one timer; when it fires, the missing slots of all jobs are added up and ``Workers`` starts
-TaskManagers for them. So a burst of events leads to one decision (Flink: ``slotmanager.requirement-check.delay``).
+TaskManagers for them. A burst of events thus leads to one decision (Flink: ``slotmanager.requirement-check.delay``).
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ _BROKEN = (
     *(zipfile.BadZipFile, OSError, ValueError, RuntimeError, EOFError),
     *(zlib.error, struct.error, OverflowError, IndexError),
 )
-"""What ``zipfile`` raises for a damaged zip."""
+"""The errors of ``zipfile`` for a damaged zip."""
 
 
 @dataclass(frozen=True, slots=True)

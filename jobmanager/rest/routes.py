@@ -18,7 +18,7 @@ from tidegate.jobmanager.rest.http.request import RestRequest
 from tidegate.model.values import Json
 
 Answer: TypeAlias = "Json | Reply | Awaitable[Json | Reply]"
-"""What a handler returns: a value to send as JSON with the status of the route, a ``Reply``, or an awaitable of either."""
+"""The result of a handler: a value to send as JSON with the status of the route, a ``Reply``, or an awaitable of either."""
 
 Handler = Callable[[RestRequest], Answer]
 MAX_PATH = 4_096

@@ -221,9 +221,8 @@ def key_of(spec: OperatorSpec, key: KeySpec | None, input_index: int = 0) -> Key
 
 def _sink(spec: OperatorSpec) -> Operator:
     options = options_of(spec, SinkOptions)
-    commits_apart = getattr(
-        options, "commits_apart", False
-    )  # programs that earlier versions pickled have no such option
+    # Programs that earlier versions pickled have no such option.
+    commits_apart = getattr(options, "commits_apart", False)
     reports = spec.output_type is not None and not commits_apart
     return SinkOperator(spec.name, options.sink, spec.input_types[0], commits_apart=commits_apart, reports=reports)
 

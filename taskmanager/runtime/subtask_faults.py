@@ -104,9 +104,8 @@ class _FaultyStore:
         if self._faults.is_full:
             content = b"".join(bytes(part) for part in parts)
             if len(content) > self._inline_bytes:
-                raise StorageError(
-                    f"cannot write a file of {name_hint}: {NO_SPACE}"
-                )  # before a part of it is left behind
+                # Raised before anything is written, so that no part of the file is left.
+                raise StorageError(f"cannot write a file of {name_hint}: {NO_SPACE}")
             parts = [content]
         handle = self._store.write(name_hint, parts, is_shared=is_shared)
         if handle.path:

@@ -116,9 +116,8 @@ class TlsTransport(Transport):
                 given = material
             return _server_configuration(material)
 
-        fetcher = cast(
-            Callable[[], grpc.ServerCertificateConfiguration], renewed
-        )  # its types know of no None, which is documented
+        # gRPC's types do not allow ``None``, which its documentation does.
+        fetcher = cast(Callable[[], grpc.ServerCertificateConfiguration], renewed)
         return grpc.dynamic_ssl_server_credentials(
             _server_configuration(given), fetcher, require_client_authentication=True
         )

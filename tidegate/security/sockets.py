@@ -146,9 +146,8 @@ class SharedTls:
     def shutdown(self, how: int) -> None:
         """Closes the connection for a thread that reads, and wakes it. Raises ``OSError`` where the connection has ended."""
         with self._lock:
-            socket.socket.shutdown(
-                self._socket, how
-            )  # that of `ssl` leaves a socket without TLS behind, which a thread would read from
+            # Not the method of `ssl`: it leaves a socket without TLS, from which a thread would read.
+            socket.socket.shutdown(self._socket, how)
 
     def close(self) -> None:
         with self._lock:

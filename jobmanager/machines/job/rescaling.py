@@ -185,9 +185,8 @@ class Rescaling:
                 self._put_off()
                 if self._target(now.slots, waits=True) is None:
                     return _S.NOTHING
-                return (
-                    self._write(now) if now.restarts_all else _S.CANCEL
-                )  # nothing of another region is deployed meanwhile
+                # Unless everything restarts, tasks are canceled first, so that nothing of another region is deployed.
+                return self._write(now) if now.restarts_all else _S.CANCEL
             case _P.CHECKPOINTING, _J.RUNNING if self._is_due(now):
                 return self._write(now)
             case _P.CHECKPOINTING, _J.RUNNING if self._has_waited:

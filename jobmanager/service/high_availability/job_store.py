@@ -253,9 +253,8 @@ class JobStore:
         unnamed = [file for file in found if file not in named]
         unnamed += [f"{HISTORIES}/{name}" for name in histories if name not in jobs]
         if unnamed:
-            self._entries.put(
-                LISTED, b""
-            )  # refused where another one leads: a file that no entry names yet may be of its jobs
+            # Refused if another JobManager leads: a file that no entry names yet may belong to its jobs.
+            self._entries.put(LISTED, b"")
             for file in unnamed:
                 self._delete_file(file)
             self._entries.delete(LISTED)

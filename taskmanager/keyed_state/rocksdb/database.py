@@ -182,9 +182,8 @@ class RocksDatabase:
 
     def rows(self, prefix: bytes, begin: bytes = b"", end: bytes = b"") -> Iterator[Pair]:
         """Yields the rows that begin with ``prefix`` now, in order, from ``begin`` on, up to before ``end``."""
-        options = self._library.bounded(
-            end or after(prefix)
-        )  # a local name: rocksdict does not hold the bound that it reads
+        # Kept in a local name, since rocksdict does not hold the bound that it reads.
+        options = self._library.bounded(end or after(prefix))
         yield from _Walker(self._db.iter(options), self.path).rows(prefix, begin or prefix)
 
     def last(self, prefix: bytes) -> bytes | None:

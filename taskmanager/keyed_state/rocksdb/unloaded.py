@@ -4,9 +4,9 @@
     write ─▶ RocksDB          delete ─▶ RocksDB, and the mark
     load_some ─▶ the next key group that was requested, else the next one: rows of entries that are neither in RocksDB nor gone
 
-Rows in RocksDB and marks of removed entries are newer than the files; lists and maps are loaded completely before a part of them is read or changed. So the
-state is always RocksDB and the marks on top of the files, also while a group is partly loaded, and a snapshot merges all three (``merged_rows``). Marks are
-rows of the database under a reserved state id, and are deleted when their group is loaded.
+Rows in RocksDB and marks of removed entries are newer than the files; lists and maps are loaded completely before a part of them is read or changed. The
+state is therefore always RocksDB and the marks on top of the files, also while a group is partly loaded, and a snapshot merges all three (``merged_rows``).
+Marks are rows of the database under a reserved state id, and are deleted when their group is loaded.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     what is left >= the reserve ──▶ nothing ends, however large a subtask is: what fits may stay
     what is left <  the reserve ──▶ do subtasks hold a part of what is used that matters?
                                       ├─ yes ─▶ the largest of all of them ends, by its own TaskManager
-                                      └─ no ──▶ nothing ends: something beside them takes the memory, and goes on to
+                                      └─ no ──▶ nothing ends: another program takes the memory, and goes on to
 
 Laws:
 1. If several TaskManagers on a machine see the same processes, at most one ends a subtask: the one with the largest subtask.

@@ -112,9 +112,8 @@ class PanedWindowAggregate(WindowAggregate):
         found = [held[name] for name in names if name in held]
         acc = self._aggregates.create()
         for _, part in found:
-            self._aggregates.merge(
-                acc, deepcopy(part)
-            )  # a function may take parts of it, and other windows have it too
+            # Copied, since a function may keep parts of it, and other windows have it too.
+            self._aggregates.merge(acc, deepcopy(part))
         self.tell(span, found[0][0], acc, out)
 
     def _is_whole(self, span: Span) -> bool:

@@ -298,9 +298,8 @@ class KeyedReduceOperator(FunctionOperatorBase, KeyedOperator):
 
     def open(self) -> None:
         self._table = self._backend.table("_reduced", "reducing", self._value_type)
-        self._copies = record_copy(
-            self._value_type, f"operator '{self._name}'"
-        )  # with object reuse too: it is in state
+        # Copied with object reuse too, since the value is in state.
+        self._copies = record_copy(self._value_type, f"operator '{self._name}'")
         self._kept = self._backend.copies_of("_reduced", self._value_type)
         self._user.open(self.context, StateStore(self._backend))
         super().open()

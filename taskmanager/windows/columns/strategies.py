@@ -16,8 +16,8 @@ MAX_WINDOWS_OF_BATCH = 8
 MIN_ROWS_TO_JUDGE = 1024
 """Least rows of a batch from which its keys are judged."""
 HARDLY_REPEAT = 0.97
-"""The share of distinct keys in a sample of 8,192 rows above which keys hardly repeat. So many differ when they are drawn from more keys than a dictionary has
-codes.
+"""The share of distinct keys in a sample of 8,192 rows above which keys hardly repeat. A sample has that share when it is drawn from more keys than a
+dictionary has codes.
 """
 PAUSE_BATCHES = 32
 """Number of batches after which a strategy that did not help is tried again."""

@@ -5,8 +5,8 @@
 
 Partials are additive, so a delta holds the merged added rows, and existing rows are not read for it. The metadata of a file tells how rows of several levels
 are combined (``combine``), and that of a delta also which windows have fired (``fired_ms``, the end of the last one): their rows in lower levels are deleted,
-for all key groups of the segment. So a delta may have no rows. After a rescale, the levels of a key group are those of the subtasks that owned it one after the
-other, so each level applies to all levels below it.
+for all key groups of the segment. A delta may therefore have no rows. After a rescale, the levels of a key group are those of the subtasks that owned it one
+after the other, so each level applies to all levels below it.
 """
 
 from __future__ import annotations

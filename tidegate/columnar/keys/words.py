@@ -78,9 +78,8 @@ def _words_of_bytes(column: pa.Array) -> list[Words] | None:
         return None
     first, end = int(offsets[0]), int(offsets[-1])
     size = end - first
-    aligned = np.zeros(
-        (size + 2 * MAX_BYTES + 16) // 8, np.uint64
-    )  # room behind the last text, for what is masked away
+    # Longer than the texts, since the words of the last text may end after it; that part is masked.
+    aligned = np.zeros((size + 2 * MAX_BYTES + 16) // 8, np.uint64)
     if size:
         aligned.view(np.uint8)[:size] = np.frombuffer(content_buffer, np.uint8, size, first)
     words = [np.empty(len(column), np.uint64) for _ in range(-(-longest // 8))]

@@ -1,7 +1,7 @@
 """Partitions as splits, and the subtasks to which they belong.
 
 A split is ``<topic>-<partition>``; its payload is ``[topic, partition, start, stop, topic id]``, stop ``None`` when it has no end. The id is empty
-where the broker told none, and not there in states of before.
+if the broker gave none, and missing in states of earlier versions.
 Partition i of a topic belongs to subtask ``(hash(topic) + i) mod parallelism``: evenly for each topic, and the same
 for every caller, at any time (Flink: ``KafkaSourceEnumerator.getSplitOwner``).
 """
