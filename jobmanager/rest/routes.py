@@ -65,7 +65,7 @@ def reads(pattern: str, handler: Handler, kept: Kept = Kept.NOT) -> Route:
 
 
 def reads_text(pattern: str, handler: Handler) -> Route:
-    """Creates a GET route whose handler returns a ``Reply``."""
+    """Creates a route for GET requests that are answered with plain text (a ``Reply``) and not with JSON, such as log files."""
     return Route("GET", pattern, handler, is_text=True)
 
 

@@ -129,7 +129,9 @@ def _id(view: CheckpointView | None) -> int | None:
 
 
 def _tracks(view: CheckpointView, job: JobView, numbers: Mapping[str, int]) -> list[Track]:
-    """Returns the tracks of subtasks that acknowledged, in the order of the vertices."""
+    """Returns the phases of a checkpoint (start delay, alignment, synchronous and asynchronous part, acknowledgement) in each subtask
+    that acknowledged it, in the order of vertices and subtasks. ``numbers``: the position of each vertex in the job, by vertex id.
+    """
     acknowledged = [part for part in view.subtasks if part.attempt.vertex_id in numbers]
     acknowledged.sort(key=lambda part: (numbers[part.attempt.vertex_id], part.attempt.subtask))
     return [

@@ -115,7 +115,9 @@ class Recorder:
                 self._give_up(error)
 
     def leave(self) -> None:
-        """Notes the end of the innermost call, also after an exception."""
+        """Ends the innermost open call, also after an exception. Writes the end to the recording, with the clock readings of the
+        operators, if it was the outermost call: nested calls are not recorded.
+        """
         self._depth -= 1
         if self._depth:
             return

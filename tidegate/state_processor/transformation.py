@@ -86,7 +86,11 @@ class OperatorTransformation:
 
 
 class OneInputOperatorTransformation:
-    """Tables without an assigned kind of state."""
+    """Tables that become state of a savepoint, whose kind is not chosen yet: the result of ``OperatorTransformation.bootstrap_with``.
+
+    ``key_by`` leads to keyed state and timers; ``list_state``, ``union_state`` and ``broadcast_state`` make operator state;
+    ``like`` makes the same kind as a state that was read.
+    """
 
     def __init__(self, tables: Tables, trusts_pickles: bool = False) -> None:
         self._tables = tables

@@ -123,7 +123,9 @@ class CheckpointRequests:
             self._arm(self._schedule.bring_forward(self._buffer.now_ms + self._retry_ms))
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when the queue contradicts the scheduler."""
+        """Raises ``AssertionError`` when a periodic request is queued while periodic checkpoints are off, or the queue violates its own
+        invariants (order and limits).
+        """
         self._queue.check_invariants()
         assert self.is_active or not self._queue.periodic, "a periodic request waits, and the scheduler is off"
 

@@ -49,7 +49,11 @@ class Commands:
 
     @staticmethod
     def of(texts: Mapping[str, str | None]) -> Commands:
-        """Parses the commands, given by the keys of their options. Raises ``ConfigurationError``, which lists every problem."""
+        """Parses the configured command lines that start, stop and list TaskManagers through the client of a scheduler.
+
+        ``texts``: the command lines by the keys of their options. Raises ``ConfigurationError``, which lists every problem: commands
+        that are not set, cannot be split into words or have unknown placeholders.
+        """
         problems, words = [], []
         for key, allowed in _ALLOWED.items():
             text = texts.get(key)

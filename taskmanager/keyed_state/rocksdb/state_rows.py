@@ -67,7 +67,9 @@ class StateRows:
         return row[: self.parts(row)[2]] if self.has_several else row
 
     def pairs_of(self, start: bytes, value: StateValue) -> list[Pair]:
-        """Returns all rows of an entry; elements of a list are numbered from 0. Raises ``NotSerializable``."""
+        """Returns the RocksDB rows (key and content) that store the value of an entry: one for each element of a list or of a map, else a
+        single one. ``start``: the row-key prefix of the entry. List elements are numbered from 0. Raises ``NotSerializable``.
+        """
         if self.layout.is_list:
             return [(start + i.to_bytes(NUMBER_BYTES, "big"), self.pack(element)) for i, element in enumerate(value)]
         if self.layout.is_map:

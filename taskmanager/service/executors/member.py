@@ -38,7 +38,10 @@ class OneExecutor:
         return self._session
 
     async def check(self, control_address: str, tell: Callable[[str], None]) -> None:
-        """Runs the executor's first task, which also starts its Python daemon."""
+        """Checks that subtasks can run on the executor, by a Spark task that compares its versions and tries the connections.
+
+        It is the executor's first task, so it also starts the Python daemon there. Raises ``ExternalError`` that names all problems.
+        """
         await self._pool.submit(partial(check_executors, self._session, control_address, self.ports))
 
     def rehearse_soon(self) -> None:

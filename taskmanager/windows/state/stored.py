@@ -138,8 +138,11 @@ class UnreadWindows:
         """Stretches by part."""
 
     def are_few(self, index: int, last: int) -> bool:
-        """Tells whether the windows up to number ``last`` are so few of part ``index`` that reading them is little work. Raises ``CorruptData``,
-        ``StorageError``.
+        """Tells whether windows can fire from the restored files before these are read as a whole, since they have few of the rows.
+
+        The windows are those up to number ``last`` in the range ``index`` of key groups (``parts``), with at most a quarter (``FEW``)
+        of its rows. False also where these are in many short stretches (``FEWEST_ROWS``), or where a file can only be read as a whole.
+        Raises ``CorruptData``, ``StorageError``.
         """
         try:
             found = [unread.stretch for unread in self._stretches(index)]

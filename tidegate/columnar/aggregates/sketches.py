@@ -76,7 +76,10 @@ def state_type(scatter: str, source_type: pa.DataType) -> pa.DataType:
 
 
 def merging(scatter: str) -> str:
-    """Returns the scatter that merges states of this one."""
+    """Returns the name of the accumulation (scatter) that merges the partial states which ``scatter`` makes of rows.
+
+    It is the same name for ``first``, ``last`` and those that merge already, else the one with ``_merge``.
+    """
     return scatter if scatter in ("first", "last") or scatter.endswith("_merge") else f"{scatter}_merge"
 
 

@@ -106,7 +106,10 @@ class GroupPages:
 
 
 class FrozenPages:
-    """The slots of each group at some time. ``counts``: how many, by group."""
+    """A frozen copy of the assignment of slots (positions of rows in the arrays of keyed state) to key groups, which a snapshot reads.
+
+    ``counts``: the number of slots in use, by key group.
+    """
 
     def __init__(self, counts: Counts, group_of_page: npt.NDArray[np.int32], shift: int) -> None:
         self.counts = counts

@@ -18,8 +18,12 @@ from tidegate.connectors.files.formats import FileFormat
 def blocks(
     file_format: FileFormat, part: FileRange, values: hive.Values, start: int | None, skip: int
 ) -> Iterator[Block]:
-    """Yields the blocks of ``part`` from a position on. Raises ``SchemaMismatch`` and ``CorruptData`` for what is in the file, ``StorageError``
-    when it cannot be read."""
+    """Reads the rows of a file split (``part``) and yields them as blocks, with the columns of its partition directories (``values``)
+    added.
+
+    ``start``: the position of the first block, ``None``: that of the split; ``skip``: how many of its rows are left out. Raises
+    ``SchemaMismatch`` and ``CorruptData`` for what is in the file, ``StorageError`` when it cannot be read.
+    """
     found = hive.blocks(file_format, part, values, start, skip)
     while True:
         with read_errors(part.path, f"the part from {part.start} to {part.end}"):

@@ -101,7 +101,9 @@ class AvroBlocks(FileFormat):
 
     @abstractmethod
     def batch(self, records: list[Record], path: str) -> pa.RecordBatch:
-        """Converts records to a batch with ``schema``."""
+        """Converts records that were read from an Avro file to a record batch with the schema of the format. ``path``: the file, for
+        errors.
+        """
 
     def ranges(self, info: pafs.FileInfo, uri: str, range_bytes: int) -> list[FileRange]:
         return byte_ranges(info, uri, range_bytes)

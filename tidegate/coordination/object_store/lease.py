@@ -287,7 +287,10 @@ class Lease:
     # ---- answers -----------------------------------------------------------------------------------------------------
 
     def _take(self, kind: type[R]) -> R:
-        """Returns the request that this event answers."""
+        """Takes the request in flight, a look at the ledger or a swap, which the current event answers: from now on none is in flight.
+
+        Raises ``AssertionError`` when the request is not of this kind, or none was in flight.
+        """
         request, self._in_flight = self._in_flight, None
         if not isinstance(request, kind):
             raise AssertionError(f"an answer to a {kind.__name__} came that was not requested")

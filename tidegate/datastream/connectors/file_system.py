@@ -160,8 +160,12 @@ class RollingPolicy(OurRollingPolicy):
     def default_rolling_policy(
         part_size: int = 1024 * 1024 * 128, rollover_interval: int = 60 * 1000, inactivity_interval: int = 60 * 1000
     ) -> DefaultRollingPolicy:
-        """Ends files by size (bytes) and age (milliseconds). Files end at every checkpoint too, so none is idle for
-        long."""
+        """Creates a rolling policy that closes part files by size and age: at ``part_size`` bytes, or at the shorter of the two intervals
+        (ms).
+
+        Inactivity is not measured: ``inactivity_interval`` limits the age too. Part files are also closed at every checkpoint, so none
+        is idle for long.
+        """
         return DefaultRollingPolicy(part_size, min(rollover_interval, inactivity_interval))
 
     @staticmethod

@@ -118,7 +118,11 @@ def _records(keys: pa.Array, values: pa.Array, times: npt.NDArray[np.int64]) -> 
 
 
 class _Column:
-    """A number of each record, encoded; a single one if they are all equal."""
+    """A varint field of all records of a batch, such as the offset delta or the length of the value, as zigzag numbers and varint
+    widths.
+
+    Both have one element if the field is equal in all records.
+    """
 
     def __init__(self, numbers: varints.Numbers) -> None:
         zigzags = varints.zigzag(numbers)
