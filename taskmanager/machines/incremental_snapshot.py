@@ -10,7 +10,7 @@ comparison. Laws:
 - Level 0 holds the whole state; a delta holds the changes since the level below was frozen. A state that did not change writes nothing.
 - When a third of the entries changed, everything is written whole: a delta would save little.
 - With each delta of n rows, the next ``REWRITE`` x n rows of key groups are written whole, group by group, cyclically. Files therefore hold at most about
-twice the   live rows, and a snapshot writes at most three times the changed rows.
+  twice the live rows, and a snapshot writes at most three times the changed rows.
 - Restored segments may be built upon like segments of this attempt, but the changes between their levels are unknown: their levels are never merged, only
   rewritten.
 - At ``MAX_LEVELS`` the newest levels of like size become one delta, so that a restore reads few files.
