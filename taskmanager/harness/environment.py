@@ -27,7 +27,9 @@ class MemoryStore:
     def read(self, handle: StateHandle) -> memoryview:
         assert handle.data is not None
         if xxhash.xxh3_64_hexdigest(handle.data) != handle.checksum:
-            raise CorruptData("inline state is damaged: its checksum does not match")
+            raise CorruptData(
+                "the state in this snapshot is damaged: its checksum does not match; take the snapshot again"
+            )
         return memoryview(handle.data)
 
 

@@ -272,7 +272,8 @@ class Operator(ABC):
     def on_operator_event(self, event: OperatorEvent) -> None:
         """Takes an event of the operator's coordinator in the JobManager. Raises ``UnknownEvent`` unless overridden."""
         raise UnknownEvent(
-            f"{self.context.operator_name} takes no events of a coordinator, but got number {event.number}"
+            f"{self.context.operator_name} takes no events of an operator coordinator, but the JobManager sent event {event.number}; "
+            "JobManager and TaskManager may have different versions"
         )
 
     def end_input(self, input_index: int) -> None:  # noqa: B027  (optional hook)

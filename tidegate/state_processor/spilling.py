@@ -58,8 +58,8 @@ class KeyGroupSpill:
             self._schema = batch.schema
         if not batch.schema.equals(self._schema):
             raise SchemaMismatch(
-                f"{self._what}: tables have different columns, {self._schema.names} of {self._schema.types} and "
-                f"{batch.schema.names} of {batch.schema.types}"
+                f"{self._what}: the tables that are written to it have different columns, {_columns(self._schema)} and "
+                f"{_columns(batch.schema)}; select the same columns with the same types"
             )
         of = groups.astype(np.int64) * self._count // self._max_parallelism
         bounds = np.searchsorted(of, np.arange(self._count + 1))
@@ -99,3 +99,7 @@ class KeyGroupSpill:
 
     def _path(self, index: int) -> Path:
         return Path(self._temporary.name) / f"{index}.arrows"
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)

@@ -358,7 +358,8 @@ class CheckpointStorage:
             files.make_directory(path)
         except NotADirectoryError as error:
             raise CheckpointFilesMissing(
-                f"cannot make directory {location}: Not a directory; remove what is at {error.filename or location}"
+                f"cannot make the directory {location}: {error.filename or location} is a file; move it away, or set "
+                "execution.checkpointing.dir to another place"
             ) from error
         except OSError as error:
             raise storage_error("make directory", location, error) from error

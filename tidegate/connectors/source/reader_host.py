@@ -112,7 +112,9 @@ class ReaderHost(base.SourceReader):
         return self._is_at_end and not self.has_records()
 
     def snapshot_state(self) -> list[base.SplitState]:
-        raise AssertionError("a reader is snapshotted with snapshot_for(), which has the id of a checkpoint")
+        raise AssertionError(
+            "snapshot_state() was called on a reader of a user's source, which takes snapshots by snapshot_for(checkpoint_id)"
+        )
 
     def snapshot_for(self, checkpoint_id: int) -> list[base.SplitState]:
         splits = [encoded_split(self._splits, split) for split in self._running.snapshot_state(checkpoint_id)]

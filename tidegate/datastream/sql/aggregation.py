@@ -124,7 +124,7 @@ def check_result(parts: Parts, behind: pa.Schema, result: pa.DataType, node: Nod
     if found != result:
         raise InvalidJob(
             f"sql on a stream cannot compute {node['function_name']} of this column, whose result has the type {result} in DuckDB; "
-            f"cast its argument to a number: {text}"
+            f"cast its argument to BIGINT or DOUBLE: {text}"
         )
 
 

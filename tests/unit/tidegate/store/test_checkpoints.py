@@ -222,7 +222,7 @@ def test_what_has_taken_the_place_of_a_directory_is_told(tmp_path: Path, place: 
     in_the_way = directory if place == "the directory of checkpoints" else directory / JOB
     in_the_way.parent.mkdir(exist_ok=True)
     in_the_way.write_text("")
-    with pytest.raises(CheckpointFilesMissing, match=f"Not a directory; remove what is at {in_the_way}"):
+    with pytest.raises(CheckpointFilesMissing, match=f"{in_the_way} is a file; move it away"):
         CheckpointStorage().create_location(str(directory), JOB, N)
 
 

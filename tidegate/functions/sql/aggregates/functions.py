@@ -525,7 +525,7 @@ class JsonObjectAgg(KeptValues):
     def add(self, acc: Accumulator, args: Arguments) -> None:
         key = args[0]
         if key is None:
-            raise EvaluationError("Key is not allowed to be null.")
+            raise EvaluationError("Key is not allowed to be null. JSON_OBJECTAGG was given one: filter out such rows.")
         if any(entry[0] == key for entry in acc):
             raise EvaluationError(
                 f"Key '{key}' is already present. Duplicate keys are not allowed in JSON_OBJECTAGG. Please ensure that keys are unique."
