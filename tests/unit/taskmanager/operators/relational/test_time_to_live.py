@@ -9,13 +9,29 @@ import msgspec
 import pytest
 
 from tests.unit.taskmanager.operators.relational.subtasks import Subtasks
-from tests.unit.taskmanager.operators.relational.test_against_duckdb import LEFT, RIGHT, call, join
+from tests.unit.taskmanager.operators.relational.test_against_duckdb import (
+    LEFT,
+    RIGHT,
+    ROWS,
+    call,
+    group_aggregate,
+    join,
+)
 from tidegate.functions.sql.rows import Row
 from tidegate.plan import nodes
 from tidegate.plan.expressions import BoundedWindow, CurrentRow, RexInputRef, RexLiteral, UnboundedPreceding
 from tidegate.plan.logical_types import Field, LogicalType, TimeKind, TypeRoot
 from tidegate.plan.nodes import STATE_TTL_KEY, Node
-from tidegate.plan.specs import OverGroup, OverSpec, PartitionSpec, SortField, SortSpec, StateMetadata
+from tidegate.plan.specs import (
+    ConstantRange,
+    OverGroup,
+    OverSpec,
+    PartitionSpec,
+    Retract,
+    SortField,
+    SortSpec,
+    StateMetadata,
+)
 
 INT, BIGINT = LogicalType(TypeRoot.INTEGER), LogicalType(TypeRoot.BIGINT)
 STRING = LogicalType(TypeRoot.VARCHAR, length=2147483647)
@@ -217,4 +233,96 @@ def test_what_the_plan_says_of_a_state_comes_before_the_option() -> None:
     subtasks.set_clock(1_000)
     assert subtasks.feed([(0, (1, "s"))]) == []
     assert subtasks.feed([(0, (1, "r"))], 1) == [(0, (1, "p", 1, "r")), (0, (1, "s", 1, "r"))]
+    subtasks.close()
+
+
+def limited(node: Node, *names: str) -> Node:
+    """The node with states that live for 100 ms."""
+    return msgspec.structs.replace(
+        node, state=tuple(StateMetadata(at, "100 ms", name) for at, name in enumerate(names))
+    )
+
+
+def test_rows_of_both_sides_of_a_join_expire_after_they_came() -> None:
+    """``JoinRecordStateViews``: each row has a time to live of its own, which joining does not renew."""
+    subtasks = Subtasks(
+        limited(join("INNER", has_condition=False), "leftState", "rightState"), [LEFT, RIGHT], [[0], [0]], 1
+    )
+    subtasks.feed([(0, (1, "p"))])
+    subtasks.set_clock(60)
+    assert subtasks.feed([(0, (1, "q"))], 1) == [(0, (1, "p", 1, "q"))]
+    subtasks.set_clock(100)
+    assert subtasks.feed([(0, (1, "r"))], 1) == []
+    subtasks.set_clock(159)
+    assert sorted(subtasks.feed([(0, (1, "s"))])) == [(0, (1, "s", 1, "q")), (0, (1, "s", 1, "r"))]
+    subtasks.set_clock(160)
+    assert subtasks.feed([(0, (1, "t"))]) == [(0, (1, "t", 1, "r"))]
+    subtasks.close()
+
+
+def test_a_row_of_the_outer_side_expires_after_its_last_partner_came() -> None:
+    """``StreamingJoinOperator``: the number of partners is written with the row (``updateNumOfAssociations``)."""
+    subtasks = Subtasks(
+        limited(join("LEFT", has_condition=False), "leftState", "rightState"), [LEFT, RIGHT], [[0], [0]], 1
+    )
+    assert subtasks.feed([(0, (1, "p"))]) == [(0, (1, "p", None, None))]
+    subtasks.set_clock(50)
+    assert subtasks.feed([(0, (1, "q"))], 1) == [(3, (1, "p", None, None)), (0, (1, "p", 1, "q"))]
+    subtasks.set_clock(149)
+    assert subtasks.feed([(0, (1, "r"))], 1) == [(0, (1, "p", 1, "r"))]
+    subtasks.set_clock(248)
+    assert subtasks.feed([(0, (1, "s"))], 1) == [(0, (1, "p", 1, "s"))]
+    subtasks.set_clock(348)
+    assert subtasks.feed([(0, (1, "t"))], 1) == []
+    subtasks.close()
+
+
+def test_a_group_begins_anew_when_it_has_expired_and_a_retraction_of_it_is_dropped() -> None:
+    """``GroupAggFunction``: the accumulators are written with each row; without them a row is the first of its group, and a retraction is left out."""
+    subtasks = Subtasks(limited(group_aggregate((0,)), "groupAggregateState"), [ROWS], [[0]], 1)
+    assert [kind for kind, _ in subtasks.feed([(0, ("a", 1, True))])] == [0]
+    subtasks.set_clock(99)
+    assert [(kind, row[1]) for kind, row in subtasks.feed([(0, ("a", 2, True))])] == [(1, 1), (2, 2)]
+    subtasks.set_clock(199)
+    assert subtasks.feed([(3, ("a", 1, True))]) == []
+    assert [(kind, row[1]) for kind, row in subtasks.feed([(0, ("a", 4, True))])] == [(0, 1)]
+    subtasks.close()
+
+
+@pytest.mark.parametrize("keeps_last", [True, False])
+def test_a_deduplicated_key_is_new_when_it_has_expired(keeps_last: bool) -> None:
+    """``ProcTimeDeduplicateKeepFirstRowFunction`` writes a key once, ``ProcTimeDeduplicateKeepLastRowFunction`` each row."""
+    rows = row_type(TimeKind.PROCTIME)
+    node = nodes.Deduplicate1(
+        id=1, output_type=rows, description="Deduplicate", unique_keys=(0,), is_rowtime=False, keep_last_row=keeps_last,
+        generate_update_before=True, output_insert_only=not keeps_last,
+    )  # fmt: skip
+    subtasks = Subtasks(limited(node, "deduplicateState"), [rows], [[0]], 1)
+    found = []
+    for at in (0, 99, 100, 198, 298):
+        subtasks.set_clock(at)
+        found.append([(kind, row[1]) for kind, row in subtasks.feed([(0, ("a", at, None))])])
+    if keeps_last:
+        updates = [[(1, before), (2, now)] for before, now in ((0, 99), (99, 100), (100, 198))]
+        assert found == [[(0, 0)], *updates, [(0, 298)]]
+    else:
+        assert found == [[(0, 0)], [], [(0, 100)], [], [(0, 298)]]
+    subtasks.close()
+
+
+def test_the_first_rows_of_a_partition_begin_anew_when_it_has_expired() -> None:
+    """``RetractableTopNFunction`` writes what it keeps of a partition with each row."""
+    node = nodes.Rank1(
+        id=1, output_type=row_type(TimeKind.REGULAR), description="Rank", rank_type="ROW_NUMBER", partition=PartitionSpec((0,)),
+        order_by=SortSpec((SortField(1, True, False),)), rank_range=ConstantRange(1, 2), rank_strategy=Retract(),
+        output_row_number=False, generate_update_before=True,
+    )  # fmt: skip
+    subtasks = Subtasks(limited(node, "rankState"), [row_type(TimeKind.REGULAR)], [[0]], 1)
+    assert subtasks.feed([(0, ("a", 5, 0)), (0, ("a", 3, 0))]) == [(0, ("a", 5, 0)), (0, ("a", 3, 0))]
+    subtasks.set_clock(99)
+    assert subtasks.feed([(0, ("a", 4, 0))]) == [(3, ("a", 5, 0)), (0, ("a", 4, 0))]
+    subtasks.set_clock(198)
+    assert subtasks.feed([(0, ("a", 9, 0))]) == []
+    subtasks.set_clock(298)
+    assert subtasks.feed([(0, ("a", 7, 0))]) == [(0, ("a", 7, 0))]
     subtasks.close()
