@@ -264,7 +264,7 @@ class JobManagerClient:
         """Triggers a savepoint without waiting; returns the trigger's id, by which REST reports its outcome. Raises why it cannot be taken."""
         trigger_id = secrets.token_hex(16)
         take = self._savepoint(job_id, directory, 0, hex_id(job_id, trigger_id))
-        self._asked(take, 0)
+        self._requested(take, 0)
         return trigger_id
 
     def _savepoint(self, job_id: str, directory: str, timeout_s: float, request_id: str) -> _Take:
@@ -289,7 +289,7 @@ class JobManagerClient:
         """Triggers a stop with a savepoint without waiting; returns the trigger's id, as ``trigger_savepoint`` does."""
         trigger_id = secrets.token_hex(16)
         take = self._stop(job_id, directory, drain, 0, hex_id(job_id, trigger_id))
-        self._asked(take, 0)
+        self._requested(take, 0)
         return trigger_id
 
     def _stop(self, job_id: str, directory: str, drain: bool, timeout_s: float, request_id: str) -> _Take:
@@ -350,7 +350,7 @@ class JobManagerClient:
 
         return self._beyond(ask)
 
-    def _asked(self, take: _Take, timeout_s: float) -> pb.SnapshotResponse:
+    def _requested(self, take: _Take, timeout_s: float) -> pb.SnapshotResponse:
         """Requests a snapshot, again from the next JobManager when this one is lost: the id tells that it is the same request."""
 
         def ask() -> pb.SnapshotResponse:
@@ -361,7 +361,7 @@ class JobManagerClient:
         return self._beyond(ask)
 
     def _taken(self, take: _Take, what: str, timeout_s: float) -> pb.SnapshotResponse:
-        answer = self._asked(take, timeout_s)
+        answer = self._requested(take, timeout_s)
         if answer.in_progress:
             raise ExternalError(
                 f"the {what} is not complete after {timeout_s:g} s and continues; `tidegate checkpoints` shows it, "

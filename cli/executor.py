@@ -61,7 +61,7 @@ class SubmittedJob:
     def cancel(self) -> None:
         self._client.cancel(self._job_id)
 
-    def told_when_left(self) -> str:
+    def message_when_left(self) -> str:
         """Returns the message for a user who stops waiting: where the job is, and how to reach it."""
         address = self._client.address
         return (
@@ -244,7 +244,7 @@ def wait_attached(job: SubmittedJob, submission: SubmittedGraph, *, cancels: boo
                 return job.wait(progress)
             except KeyboardInterrupt:
                 if not cancels:
-                    click.echo(job.told_when_left(), err=True)
+                    click.echo(job.message_when_left(), err=True)
                     raise
                 click.echo(f"cancelling job {job.job_id} ...", err=True)
                 job.cancel()

@@ -138,10 +138,10 @@ def address_of(configuration: Configuration, job_manager: str | None) -> str:
 
     Raises ``Unreachable`` while there is no leader.
     """
-    from tidegate.coordination.drivers import is_asked_for_leader
+    from tidegate.coordination.drivers import looks_up_leader
     from tidegate.model.options import JobManagerOptions
 
-    if job_manager is None and is_asked_for_leader(configuration):
+    if job_manager is None and looks_up_leader(configuration):
         return _leader_of(configuration)
     return f"{configuration.get(JobManagerOptions.RPC_ADDRESS)}:{configuration.get(JobManagerOptions.RPC_PORT)}"
 
@@ -153,10 +153,10 @@ def client_of(configuration: Configuration, job_manager: str | None) -> JobManag
     from tidegate.aio.signing import signing_of
     from tidegate.aio.transports import transport_of
     from tidegate.cli.client import JobManagerClient
-    from tidegate.coordination.drivers import is_asked_for_leader
+    from tidegate.coordination.drivers import looks_up_leader
 
     address = address_of(configuration, job_manager)
-    asks = job_manager is None and is_asked_for_leader(configuration)
+    asks = job_manager is None and looks_up_leader(configuration)
     find_leader = (lambda: _leader_of(configuration)) if asks else None
     return JobManagerClient(
         address,

@@ -45,7 +45,7 @@ EVENTS: Mapping[type[Machine], tuple[str, ...]] = {
     ExactlyOnceBarrierHandler: ("on",),
     Increments: ("written", "confirmed", "aborted", "restored"),
     Leadership: ("on",),
-    ReceiverCredit: ("open", "on_received", "on_consumed", "on_asked", "decide_grant"),
+    ReceiverCredit: ("open", "on_received", "on_consumed", "on_requested", "decide_grant"),
     SenderCredit: ("should_ask", "on_sent", "on_credit"),
     SnapshotCoordinator: ("on",),
     SnapshotWrite: ("begin", "on"),

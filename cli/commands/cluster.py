@@ -95,10 +95,10 @@ def start(
     files = files_of(directory, configuration)
     files.make()
     running = files.running()
-    is_asked = (
+    is_given = (
         click.get_current_context().get_parameter_source("taskmanagers") is not click.core.ParameterSource.DEFAULT
     )
-    missing = _missing(files, running, taskmanagers if is_asked else 0)
+    missing = _missing(files, running, taskmanagers if is_given else 0)
     if JOB_MANAGER in running and missing and not fresh and (address := files.address()) is not None:
         own = [*(["--config", str(config.absolute())] if config else []), "--jobmanager", address]
         own += ["--slots", str(slots)] if slots else []
@@ -304,9 +304,9 @@ def _start(
     from tidegate.cli.embedded.children import Child
 
     log = files.logs / f"{name}.log"
-    told = ["--log-file", str(log), "--pid-file", str(files.pids / f"{name}.pid")]
+    own_options = ["--log-file", str(log), "--pid-file", str(files.pids / f"{name}.pid")]
     output = files.logs / f"{name}.out"
-    return Child(name, [command, *options, *told], output, log, [owned.descriptor], definitions)
+    return Child(name, [command, *options, *own_options], output, log, [owned.descriptor], definitions)
 
 
 def _wait_registered(configuration: Configuration, address: str, expected: int, timeout_s: float) -> pb.ClusterStatus:

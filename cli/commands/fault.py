@@ -107,10 +107,10 @@ def skew_clock(
     taskmanager: str, skew: str, lasts: str, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]
 ) -> None:
     """Set the clock that the runtime gives the subtasks of a TaskManager ahead or back. Functions that ask the system are not affected."""
-    behind = skew.strip().startswith("-")
+    is_negative = skew.strip().startswith("-")
     skew_ms = _milliseconds("--by", skew.strip().removeprefix("-"))
-    asked = {"kind": "skew-clock", "taskmanager": taskmanager, "skew-ms": -skew_ms if behind else skew_ms}
-    _make(job_manager, config, definitions, {**asked, "for-ms": _milliseconds("--for", lasts)})
+    request = {"kind": "skew-clock", "taskmanager": taskmanager, "skew-ms": -skew_ms if is_negative else skew_ms}
+    _make(job_manager, config, definitions, {**request, "for-ms": _milliseconds("--for", lasts)})
 
 
 @fault.command("delay-channels")
@@ -157,8 +157,8 @@ def drop_acknowledgements(
     taskmanager: str, count: int, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]
 ) -> None:
     """Drop what a TaskManager acknowledges of the next checkpoints: they expire."""
-    asked = {"kind": "drop-acknowledgements", "taskmanager": taskmanager, "count": count}
-    _make(job_manager, config, definitions, asked)
+    request = {"kind": "drop-acknowledgements", "taskmanager": taskmanager, "count": count}
+    _make(job_manager, config, definitions, request)
 
 
 @fault.command("slow-state")
@@ -181,8 +181,8 @@ def full_state(
     taskmanager: str, lasts: str, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]
 ) -> None:
     """Refuse writes into the checkpoint directory, by the JobManager and all subtasks, or by those of a TaskManager."""
-    asked = {"kind": "full-state", "taskmanager": taskmanager, "for-ms": _milliseconds("--for", lasts)}
-    _make(job_manager, config, definitions, asked)
+    request = {"kind": "full-state", "taskmanager": taskmanager, "for-ms": _milliseconds("--for", lasts)}
+    _make(job_manager, config, definitions, request)
 
 
 def _lag(delay: str, lasts: str) -> JsonObject:
@@ -198,8 +198,8 @@ def _milliseconds(name: str, text: str) -> int:
         raise Misuse(f"{name}: {error}") from None
 
 
-def _make(job_manager: str | None, config: Path | None, definitions: tuple[str, ...], asked: JsonObject) -> None:
-    made = _ask(job_manager, config, definitions, asked)
+def _make(job_manager: str | None, config: Path | None, definitions: tuple[str, ...], request: JsonObject) -> None:
+    made = _ask(job_manager, config, definitions, request)
     click.echo(f"Done {made['text']}. `tidegate fault list` says what follows.")
 
 

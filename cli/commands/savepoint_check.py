@@ -160,7 +160,7 @@ def report(recorder: PlanRecorder, checkpoint: Checkpoint, findings: Sequence[Fi
         table.add_row(verdict.name, verdict.uid or "-", finding.parallelism or "-", _WORDS[_worst(finding)])
     yield from lines_of(table)
     for finding in findings:
-        yield from _told(finding)
+        yield from _lines_of(finding)
     yield _summary(findings)
 
 
@@ -178,7 +178,7 @@ def exit_code(findings: Sequence[Finding], allow_dropped: bool) -> int:
     return NOT_KNOWN if "UNKNOWN" in outcomes else ALL_RESTORES
 
 
-def _told(finding: Finding) -> Iterator[str]:
+def _lines_of(finding: Finding) -> Iterator[str]:
     """Yields a line for everything that needs an explanation."""
     if finding.verdict.reason:
         yield f"{finding.verdict.name}: {finding.verdict.reason}"

@@ -105,13 +105,13 @@ def make_timeline(tracks: Sequence[Track], width: int) -> Table:
     for track in tracks:
         if track in subtasks:
             spans = dict(track.spans)
-            figures = [
+            durations = [
                 milliseconds(spans[phase]) if phase in spans else ""
                 for phase in (Phase.START_DELAY, Phase.ALIGNMENT, Phase.SYNC, Phase.ASYNC)
             ]
             size_text = "" if track.size_bytes is None else size(track.size_bytes)
             name = Text(_shortened(track.name, names) + (_UNALIGNED if track.unaligned else ""))
-            table.add_row(name, *figures, milliseconds(track.end_ms), size_text, bar(track, total_ms, cells))
+            table.add_row(name, *durations, milliseconds(track.end_ms), size_text, bar(track, total_ms, cells))
     return table
 
 

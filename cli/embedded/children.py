@@ -54,9 +54,9 @@ class Child:
         self._log = log
         self._heard = b""
         self._step = "its imports"
-        self._pipe, told = os.pipe()
+        self._pipe, ready_fd = os.pipe()
         weakref.finalize(self, os.close, self._pipe)
-        command = [sys.executable, "-P", "-m", "tidegate.cli.main", *arguments, "--ready-fd", str(told)]
+        command = [sys.executable, "-P", "-m", "tidegate.cli.main", *arguments, "--ready-fd", str(ready_fd)]
         try:
             with open(output or os.devnull, "ab") as file:
                 self._process = subprocess.Popen(
@@ -65,11 +65,11 @@ class Child:
                     stdout=file if output else None,
                     stderr=file if output else None,
                     start_new_session=True,
-                    pass_fds=(told, *inherited),
+                    pass_fds=(ready_fd, *inherited),
                     env={**os.environ, **handing_over(definitions)},
                 )
         finally:
-            os.close(told)
+            os.close(ready_fd)
 
     @property
     def pid(self) -> int:
@@ -90,13 +90,13 @@ class Child:
         """
         began = time.monotonic()
         while True:
-            told: JsonObject = json.loads(self._next_line(began, timeout_s, notice))
-            if "step" in told:
-                self._step = told["step"]
-            elif "error" in told:
-                raise ErrorInfo(**told["error"]).to_exception()
+            message: JsonObject = json.loads(self._next_line(began, timeout_s, notice))
+            if "step" in message:
+                self._step = message["step"]
+            elif "error" in message:
+                raise ErrorInfo(**message["error"]).to_exception()
             else:
-                return told
+                return message
 
     def _next_line(self, began: float, timeout_s: float, notice: Callable[[str], None]) -> bytes:
         poller = select.poll()

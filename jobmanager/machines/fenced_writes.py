@@ -128,7 +128,7 @@ class FencedWrites:
         del now_ms
         match event:
             case WriteRequested():
-                return self._on_asked(event)
+                return self._on_requested(event)
             case WriteDone():
                 return self._on_done(event.number)
             case WriteUnanswered():
@@ -148,7 +148,7 @@ class FencedWrites:
             case _:
                 assert_never(event)
 
-    def _on_asked(self, event: WriteRequested) -> Sequence[WritesCommand]:
+    def _on_requested(self, event: WriteRequested) -> Sequence[WritesCommand]:
         if self.is_over:
             return (Abandon(event.number),)
         lane = self._lanes.setdefault(event.lane, deque())

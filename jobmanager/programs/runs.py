@@ -86,7 +86,7 @@ class ProgramRuns:
         self._timeout_ms = timeout_ms
         self._temporary = temporary
         self._turn = asyncio.Semaphore(AT_ONCE)
-        self._asked = 0
+        self._requested = 0
         self._running: set[int] = set()
 
     @classmethod
@@ -142,9 +142,9 @@ class ProgramRuns:
     # ---- steps -------------------------------------------------------------------------------------------------------
 
     async def _with_files(self, program: Program, request: RunRequest, run: Callable[[Path], Awaitable[T]]) -> T:
-        if self._asked >= AT_ONCE + WAITING:
-            raise NoResourceAvailable(f"{self._asked} programs are running or waiting already; try again later")
-        self._asked += 1
+        if self._requested >= AT_ONCE + WAITING:
+            raise NoResourceAvailable(f"{self._requested} programs are running or waiting already; try again later")
+        self._requested += 1
         try:
             async with self._turn:
                 folder = Path(await self._pool.submit(partial(tempfile.mkdtemp, "", "run-", self._temporary)))
@@ -157,7 +157,7 @@ class ProgramRuns:
                 finally:
                     await self._pool.submit(partial(shutil.rmtree, folder, ignore_errors=True))
         finally:
-            self._asked -= 1
+            self._requested -= 1
 
     async def _client(self, command: str, options: list[str], script: Path, request: RunRequest) -> None:
         """Runs the client to its end. Raises its error message when it failed."""

@@ -32,18 +32,18 @@ async def archived_answers(router: Router, job: JobView) -> dict[str, str]:
     """
     answers = {}
     for path in _paths(job):
-        answer = await _asked(router, path)
+        answer = await _answer_of(router, path)
         if answer is not None:
             answers[path] = SECRETS.encoded(answer)
         await asyncio.sleep(0)
     for path, key, name in ((OVERVIEW, "jobs", "jid"), (APPLICATIONS, "applications", "id")):
-        found = await _asked(router, path) or {key: []}
+        found = await _answer_of(router, path) or {key: []}
         own = [item for item in found[key] if item[name] == job.job_id]
         answers[path] = SECRETS.encoded({key: own})
     return answers
 
 
-async def _asked(router: Router, path: str) -> Json:
+async def _answer_of(router: Router, path: str) -> Json:
     route, parameters = router.find("GET", path)
     try:
         answer = route.handler(RestRequest("GET", path, parameters))

@@ -121,7 +121,7 @@ class JobManagerCore:
         """Called for each job that has ended and whose checkpoints are settled."""
         self.on_deposed: Callable[[], None] = lambda: None
         """Called when another JobManager leads: open streams to clients end."""
-        self.on_asked: Callable[[], None] = lambda: None
+        self.on_changed: Callable[[], None] = lambda: None
         """Called when a client changes something, by whichever protocol, and again when the change is done: cached responses
         are outdated then.
         """
@@ -136,7 +136,7 @@ class JobManagerCore:
         """Gives an event to the machine; its commands are carried out before this returns, unless it is handling another event."""
         self._driver.post(event)
         if _changes_a_job(event):
-            self.on_asked()
+            self.on_changed()
 
     async def ask(self, request: ClientRequest) -> None:
         """Makes a client's request durable and passes it to the machine; the next JobManager carries it out if this one is lost.
@@ -230,9 +230,9 @@ class JobManagerCore:
         if probing is not None:
             probing.cancel()
 
-    def registered(self, event: TaskManagerRegistered, figures: Sequence[TaskMetrics | None]) -> None:
+    def registered(self, event: TaskManagerRegistered, last_metrics: Sequence[TaskMetrics | None]) -> None:
         """Passes on the registration of a TaskManager, with the metrics of each attempt that runs or ended there."""
-        for report, metrics in zip(event.attempts, figures, strict=True):
+        for report, metrics in zip(event.attempts, last_metrics, strict=True):
             if self.machine.awaits_attempts(report.attempt.job_id):
                 self.attempts.reported(report.attempt)
                 if metrics is not None and report.state.is_terminal:
@@ -349,7 +349,7 @@ class JobManagerCore:
         self._finishing(self._endings.forget(job_id))
         self._files.job_terminated(job_id)
         self.watchers.changed(job_id)
-        self.on_asked()
+        self.on_changed()
         self.on_terminated(job_id)
         self._endings.cleaned(job_id)
 
@@ -371,7 +371,7 @@ class JobManagerCore:
 
     async def _report(self, report: cmd.ReportSnapshot) -> None:
         await self._pending_requests.reported(report)
-        self.on_asked()
+        self.on_changed()
 
     async def _write_shape(self, command: cmd.WriteShape) -> None:
         """Stores the parallelism of a job; the machine deploys nothing of it before it gets ``ShapeWritten``."""
@@ -383,7 +383,7 @@ class JobManagerCore:
         except StorageError as failure:
             error = ErrorInfo.of(failure)
         self.post(ShapeWritten(command.job_id, error))
-        self.on_asked()
+        self.on_changed()
 
     def _log_late_records(self, job_id: JobId) -> None:
         for late in self.attempts.late_records(job_id):

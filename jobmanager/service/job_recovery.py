@@ -71,12 +71,14 @@ class Recovery:
         try:
             submitted, directories, found = await self.submission.check_again(stored.request, find)
         except TidegateError as error:
-            told = f"the job is not recovered, and stays in {self.store.directory}: {error.message}"
-            _log.error("%s", with_ids(told, job=stored.job_id))
+            message = f"the job is not recovered, and stays in {self.store.directory}: {error.message}"
+            _log.error("%s", with_ids(message, job=stored.job_id))
             return False
         whole = [checkpoint.checkpoint_id for checkpoint in found if checkpoint.manifest is not None]
-        told = f"this JobManager goes on with {submitted.graph.name!r} of an earlier JobManager from "
-        _log.info("%s", with_ids(told + (f"checkpoint {max(whole)}" if whole else "its beginning"), job=stored.job_id))
+        message = f"this JobManager goes on with {submitted.graph.name!r} of an earlier JobManager from "
+        _log.info(
+            "%s", with_ids(message + (f"checkpoint {max(whole)}" if whole else "its beginning"), job=stored.job_id)
+        )
         begun = [number for number, _ in stored.savepoints] + ([stored.last_id] if stored.last_id is not None else [])
         next_id = CheckpointId(max(begun) + 1) if begun else None
         noted, first_attempt, shape = stored.attempts, stored.attempts.highest + 1, stored.shape

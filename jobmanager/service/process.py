@@ -31,7 +31,7 @@ async def serve(configuration: Configuration, on_ready: Callable[[Listening], No
     shutdown = Shutdown()
     shutdown.catch_signals()
     with suppress(StandbyEnded):
-        while not shutdown.is_asked:
+        while not shutdown.is_requested:
             await _lead_once(configuration, on_ready, shutdown)
     _log.info("JobManager is stopped")
     return shutdown.exit_code

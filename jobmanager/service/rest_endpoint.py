@@ -208,9 +208,9 @@ class RestEndpoint:
         archived = await self._archived(route, parameters, request)
         if archived is not None:
             return self._response(route.status, archived)
-        asked = await self._asked(route, parameters, request)
+        rest_request = await self._rest_request(route, parameters, request)
         with self._turns.work():
-            answer = route.handler(asked)
+            answer = route.handler(rest_request)
         if inspect.isawaitable(answer):
             answer = await answer
         if isinstance(answer, Reply):
@@ -221,7 +221,7 @@ class RestEndpoint:
             self._cache.keep(route.kept, _key(request), encoded)
         return self._response(route.status, encoded)
 
-    async def _asked(self, route: Route, parameters: dict[str, str], request: web.Request) -> RestRequest:
+    async def _rest_request(self, route: Route, parameters: dict[str, str], request: web.Request) -> RestRequest:
         """Builds the request for the handler, with as much of its body as the handler is to see."""
         body, upload = b"", None
         if route.uploads:
@@ -249,9 +249,9 @@ class RestEndpoint:
         job = self._views.job(job_id)
         if job is None:
             return {}
-        told = await archived_answers(self.router, job)
+        answers = await archived_answers(self.router, job)
         builds, causes = self.pages.parts.builds_of(job), self.pages.plots.causes
-        return {**told, **await archived_parts(job, builds, self._backend, causes)}
+        return {**answers, **await archived_parts(job, builds, self._backend, causes)}
 
     def drop(self) -> None:
         """Invalidates all caches after a change by a user."""

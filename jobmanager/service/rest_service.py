@@ -112,7 +112,7 @@ async def make_rest(
         around.shutdown.ask, around.disposal.dispose, inspector, programs, history, faults, admission
     )
     endpoint = RestEndpoint(core, outside)
-    core.on_asked = endpoint.drop
+    core.on_changed = endpoint.drop
     core.on_deposed = endpoint.pages.live.close
     if archives is not None and history is not None:
         archiving = Archiving(archives, pool, endpoint.answers_to_archive, partial(history.refresh, retained))

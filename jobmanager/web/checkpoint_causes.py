@@ -90,9 +90,9 @@ def _cause(job: JobView, vertex: VertexView, subtask: SubtaskView, missing: set[
     backpressured, busy = _share(subtask, measures, "backpressured_ms"), _share(subtask, measures, "busy_ms")
     if backpressured >= MANY:
         return f"{what} waits in it: its output is full, {_held_by(job, vertex, measures)}"
-    waiting = 0.0 if is_source else _figure(subtask, measures, f"{INPUT}.Buffers.inputQueueLength")
+    waiting = 0.0 if is_source else _metric(subtask, measures, f"{INPUT}.Buffers.inputQueueLength")
     if waiting > 0:
-        used = _figure(subtask, measures, f"{INPUT}.Buffers.inPoolUsage")
+        used = _metric(subtask, measures, f"{INPUT}.Buffers.inPoolUsage")
         full = "its input is full" if used >= MANY else "its input holds records"
         return (
             f"the barrier waits behind {waiting:.0f} buffers: {full}, and its functions are busy {busy:.0%} of the time"
@@ -136,6 +136,6 @@ def _share(subtask: SubtaskView, measures: MetricStore, counter: str) -> float:
     return 0.0 if span is None else min(1.0, span.per_second(counter) / 1000)
 
 
-def _figure(subtask: SubtaskView, measures: MetricStore, name: str) -> float:
+def _metric(subtask: SubtaskView, measures: MetricStore, name: str) -> float:
     counters = measures.metrics_of(subtask.current.attempt)
     return 0.0 if counters is None else counters.figures.get(name, 0.0)

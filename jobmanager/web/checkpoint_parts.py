@@ -69,10 +69,10 @@ def checkpoint_part(job: JobView, checkpoint_id: int, now_ms: int, causes: Check
     missing = [] if view.acknowledged >= view.expected else missing_places(job, view)
     names = [subtask_name(vertex.name, subtask.index) for vertex, subtask in missing]
     noted = causes.of(job, view)
-    told = [noted.get((vertex.vertex_id, subtask.index), "") for vertex, subtask in missing[:MAX_MISSING]]
+    reasons = [noted.get((vertex.vertex_id, subtask.index), "") for vertex, subtask in missing[:MAX_MISSING]]
     return {
         **_item(view),
-        "words": _words(job, tracks, explained(view, everybody, names, now_ms, _root(names, told))),
+        "words": _words(job, tracks, explained(view, everybody, names, now_ms, _root(names, reasons))),
         "missing": names[:MAX_MISSING],
         "missing_count": len(names),
         "missing_of": {
@@ -80,7 +80,7 @@ def checkpoint_part(job: JobView, checkpoint_id: int, now_ms: int, causes: Check
         },
         "open": [
             [numbers[vertex.vertex_id], subtask.index, cause]
-            for (vertex, subtask), cause in zip(missing, told, strict=False)
+            for (vertex, subtask), cause in zip(missing, reasons, strict=False)
         ],
         "total_ms": max([_given_up_ms(view), *(track.end_ms for track in everybody)]),
         "longest": _longest(tracks, manager),

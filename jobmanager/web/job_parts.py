@@ -82,13 +82,13 @@ def subtasks_part(vertex: VertexView, measures: MetricStore) -> JsonObject:
 
 def accumulators_part(job: JobView, measures: MetricStore) -> JsonObject:
     """Returns accumulators, values as texts, of the job and by vertex; subtasks are merged."""
-    told = {
+    metrics = {
         vertex.vertex_id: [measures.metrics_of(subtask.current.attempt) for subtask in vertex.subtasks]
         for vertex in job.vertices
     }
-    by_vertex = {vertex_id: user_accumulators(parts) for vertex_id, parts in told.items()}
+    by_vertex = {vertex_id: user_accumulators(parts) for vertex_id, parts in metrics.items()}
     return {
-        "job": user_accumulators([part for parts in told.values() for part in parts]),
+        "job": user_accumulators([part for parts in metrics.values() for part in parts]),
         "vertices": {vertex_id: found for vertex_id, found in by_vertex.items() if found},
     }
 

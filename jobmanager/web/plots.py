@@ -64,14 +64,14 @@ class Plots:
         self._series = {job_id: series for job_id, series in self._series.items() if job_id in known}
         self._checkpointed = {job_id: kept for job_id, kept in self._checkpointed.items() if job_id in known}
         for job in running:
-            self._series.setdefault(job.job_id, Series()).record(now_ms, self._told(job, now_ms))
+            self._series.setdefault(job.job_id, Series()).record(now_ms, self._samples(job, now_ms))
 
     def answer(self, job_id: JobId, vertex_id: str, subtask: int) -> JsonObject:
         """Returns the series of a job (``vertex_id`` is empty), of a vertex (``subtask`` is -1) or of a subtask."""
         series = self._series.get(job_id, Series())
         return {"step_ms": STEP_MS, "end_ms": series.last_ms, "series": series.show((vertex_id, subtask))}
 
-    def _told(self, job: JobView, now_ms: int) -> Iterator[tuple[Scope, Mapping[str, float]]]:
+    def _samples(self, job: JobView, now_ms: int) -> Iterator[tuple[Scope, Mapping[str, float]]]:
         measures, checkpointed = self._backend.measures, self._last(job)
         by_vertex = {vertex.vertex_id: _of_vertex(vertex, measures, now_ms) for vertex in job.vertices}
         yield JOB, _of_job(job, by_vertex) | _state(checkpointed, JOB)
@@ -121,9 +121,9 @@ def _of_vertex(vertex: VertexView, measures: MetricStore, now_ms: int) -> dict[s
         return {}
     found: dict[str, float] = {name: float(rates[name]) for name in ("in_s", "out_s", "late") if name in rates}
     found |= {name: float(rates[name][0]) for name in ("busy", "backpressured", "idle") if name in rates}
-    told = (measures.metrics_of(subtask.current.attempt) for subtask in vertex.subtasks)
+    metrics = (measures.metrics_of(subtask.current.attempt) for subtask in vertex.subtasks)
     memory = [
-        counters.figures[RESIDENT_MEMORY] for counters in told if counters and RESIDENT_MEMORY in counters.figures
+        counters.figures[RESIDENT_MEMORY] for counters in metrics if counters and RESIDENT_MEMORY in counters.figures
     ]
     found |= {"memory_bytes": sum(memory)} if memory else {}
     mark_ms = rates["watermark_ms"]
@@ -133,20 +133,20 @@ def _of_vertex(vertex: VertexView, measures: MetricStore, now_ms: int) -> dict[s
 
 
 def _of_job(job: JobView, by_vertex: Mapping[VertexId, Mapping[str, float]]) -> dict[str, float]:
-    told = [values for values in by_vertex.values() if values]
-    if not told:
+    reported = [values for values in by_vertex.values() if values]
+    if not reported:
         return {}
     targets = {edge.target for edge in job.graph.edges}
     sources = {edge.source for edge in job.graph.edges}
-    lags = [values["lag_ms"] for values in told if "lag_ms" in values]
-    memory = [values["memory_bytes"] for values in told if "memory_bytes" in values]
+    lags = [values["lag_ms"] for values in reported if "lag_ms" in values]
+    memory = [values["memory_bytes"] for values in reported if "memory_bytes" in values]
     return {
         "in_s": sum(values.get("out_s", 0.0) for vertex_id, values in by_vertex.items() if vertex_id not in targets),
         "out_s": sum(values.get("in_s", 0.0) for vertex_id, values in by_vertex.items() if vertex_id not in sources),
-        "late": sum(values["late"] for values in told),
+        "late": sum(values["late"] for values in reported),
         **({"memory_bytes": sum(memory)} if memory else {}),
-        "busy": max(values.get("busy", 0.0) for values in told),
-        "backpressured": max(values.get("backpressured", 0.0) for values in told),
+        "busy": max(values.get("busy", 0.0) for values in reported),
+        "backpressured": max(values.get("backpressured", 0.0) for values in reported),
         **({"lag_ms": max(lags)} if lags else {}),
     }
 

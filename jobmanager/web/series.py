@@ -34,14 +34,14 @@ class Series:
         """How many steps were recorded so far."""
         self.last_ms = 0
 
-    def record(self, now_ms: int, told: Iterable[tuple[Scope, Mapping[str, float]]]) -> None:
-        """Records one step of all scopes; ``told`` is ordered by importance, since later series may be left out."""
+    def record(self, now_ms: int, samples: Iterable[tuple[Scope, Mapping[str, float]]]) -> None:
+        """Records one step of all scopes; ``samples`` is ordered by importance, since later series may be left out."""
         self._at = (self._at + 1) % SAMPLES
         self.steps, self.last_ms = self.steps + 1, now_ms
         for rings in self._rings.values():
             for ring in rings.values():
                 ring[self._at] = math.nan
-        for scope, values in told:
+        for scope, values in samples:
             rings = self._rings.setdefault(scope, {})
             for name, value in values.items():
                 if name not in rings:

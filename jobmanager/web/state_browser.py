@@ -43,7 +43,7 @@ class StateBrowser:
         self._backend = backend
         self._timeout_s = timeout_s
         self._turn = asyncio.Semaphore(AT_ONCE)
-        self._asked = 0
+        self._requested = 0
 
     async def answer(self, query: Mapping[str, str]) -> Json:
         """Answers a request for state.
@@ -63,14 +63,14 @@ class StateBrowser:
             "key": query.get("key", ""),
             "first": _number(query, "from"),
         }
-        if self._asked >= AT_ONCE + WAITING:
-            raise RestError(503, f"{self._asked} requests for state wait already; try again later.")
-        self._asked += 1
+        if self._requested >= AT_ONCE + WAITING:
+            raise RestError(503, f"{self._requested} requests for state wait already; try again later.")
+        self._requested += 1
         try:
             async with self._turn:
                 said = await self._read(json.dumps(request))
         finally:
-            self._asked -= 1
+            self._requested -= 1
         if "error" in said:
             raise RestError(409, str(said["error"]))
         return {"checkpoint": checkpoint.checkpoint_id, **said}

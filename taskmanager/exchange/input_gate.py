@@ -209,7 +209,7 @@ class ChannelInputGate:
             found = self._channels[channel]
             for frame in frames:
                 if frame.type is FrameType.BACKLOG:
-                    found.credit.on_asked()
+                    found.credit.on_requested()
                     grant = found.credit.decide_grant(self._window())
                     continue
                 self._enqueue(channel, found, frame)

@@ -189,7 +189,7 @@ class SenderCredit:
         self.consumed = 0
         self.sent = 0
         self._open = False
-        self._asked = False
+        self._requested = False
 
     @property
     def in_flight(self) -> int:
@@ -201,14 +201,14 @@ class SenderCredit:
 
     def should_ask(self) -> bool:
         """Tells whether the consumer has to be informed that data waits for credit: once each time that credit runs out."""
-        ask = self._open and not self._asked
-        self._asked = self._asked or ask
+        ask = self._open and not self._requested
+        self._requested = self._requested or ask
         return ask
 
     def on_sent(self, size_bytes: int) -> None:
         assert self.may_send(size_bytes), (size_bytes, self.sent, self.granted, self.consumed)
         self.sent += size_bytes
-        self._asked = False
+        self._requested = False
 
     def on_credit(self, granted_bytes: int, consumed_bytes: int) -> None:
         """Takes a credit. Raises ``CorruptFrame`` if it takes credit back, or claims more consumed bytes than were sent."""
@@ -224,7 +224,7 @@ class SenderCredit:
         """Raises ``AssertionError`` when sent, consumed and granted bytes contradict each other."""
         assert 0 <= self.consumed <= self.sent, f"{self.consumed} bytes are consumed, and {self.sent} were sent"
         assert self._open or not (self.sent or self.granted), f"{self.sent} bytes were sent before the first grant"
-        assert self._open or not self._asked, "credit is asked for before the first grant"
+        assert self._open or not self._requested, "credit is asked for before the first grant"
 
 
 def short_window(bounds: WindowBounds, credit: SenderCredit) -> int | None:
@@ -249,7 +249,7 @@ class ReceiverCredit:
         self.granted = 0
         self.received = 0
         self.consumed = 0
-        self._asked = False
+        self._requested = False
 
     @property
     def queued(self) -> int:
@@ -272,20 +272,20 @@ class ReceiverCredit:
         self.consumed += size_bytes
         assert self.consumed <= self.received, (self.consumed, self.received)
 
-    def on_asked(self) -> None:
+    def on_requested(self) -> None:
         """Notes that the producer is out of credit. Everything that it sent before has been received."""
-        self._asked = True
+        self._requested = True
 
     def decide_grant(self, window_bytes: int) -> GrantCredit | None:
         """Returns the grant to send now, ``None`` if there is none: when it adds a quarter of a window, or when the producer asked for credit and its data is
         consumed.
         """
         wanted = max(self.granted, self.consumed + window_bytes)
-        answers = self._asked and self.queued == 0
+        answers = self._requested and self.queued == 0
         if not answers and wanted - self.granted < max(window_bytes // 4, 1):
             return None
         if answers:
-            self._asked = False
+            self._requested = False
         self.granted = wanted
         return GrantCredit(self.granted, self.consumed)
 

@@ -40,7 +40,7 @@ class Channel:
         elif action == "deliver" and self.data:
             size = self.data.popleft()
             if size is None:
-                self.receiver.on_asked()
+                self.receiver.on_requested()
                 self.grant()
             else:
                 self.receiver.on_received(size)

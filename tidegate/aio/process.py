@@ -24,15 +24,15 @@ class Shutdown:
     """Waits for a reason to end the process: a signal, a request, or a fatal error. The first reason counts."""
 
     def __init__(self) -> None:
-        self._asked = asyncio.Event()
+        self._requested = asyncio.Event()
         self.exit_code = 0
         self.reason = ""
 
     def ask(self, reason: str, exit_code: int = 0) -> None:
         """Requests the end of the process."""
-        if not self._asked.is_set():
+        if not self._requested.is_set():
             self.reason, self.exit_code = reason, exit_code
-            self._asked.set()
+            self._requested.set()
 
     def catch_signals(self) -> None:
         """Installs handlers: the first SIGTERM or SIGINT ends the process in order, a second one at once."""
@@ -41,15 +41,15 @@ class Shutdown:
             loop.add_signal_handler(number, self._on_signal, number)
 
     @property
-    def is_asked(self) -> bool:
-        return self._asked.is_set()
+    def is_requested(self) -> bool:
+        return self._requested.is_set()
 
     async def wait(self) -> None:
         """Waits for a request to stop."""
-        await self._asked.wait()
+        await self._requested.wait()
 
     def _on_signal(self, number: signal.Signals) -> None:
-        if self._asked.is_set():
+        if self._requested.is_set():
             os._exit(128 + number)
         self.ask(signal.Signals(number).name)
 

@@ -29,7 +29,7 @@ def process_metrics(process: psutil.Process | None = None) -> Mapping[str, float
                 "Status.Process.Memory.Resident": float(found.memory_info().rss),
                 "Status.Process.CPU.Time": (times.user + times.system) * _NANOS_PER_S,
                 "Status.Process.Threads.Count": float(found.num_threads()),
-                **(EXPIRIES.figures(datetime.now(UTC)) if process is None else {}),
+                **(EXPIRIES.metrics(datetime.now(UTC)) if process is None else {}),
             }
     except psutil.Error:
         return {}

@@ -82,7 +82,7 @@ class _Gathered(Collector):
         return iter(())
 
 
-def is_asked_for(configuration: Configuration) -> bool:
+def is_configured(configuration: Configuration) -> bool:
     """Tells whether the configuration enables ``/metrics`` in this process. Raises ``ConfigurationError`` for an unknown reporter."""
     names = configuration.get(MetricOptions.REPORTERS)
     factory = configuration.get(MetricOptions.PROM_FACTORY)
@@ -115,7 +115,7 @@ async def serve_metrics(
 ) -> tuple[int, Stop] | None:
     """Serves ``/metrics`` on the configured port; returns the port and the function that stops it. ``None`` when no port is configured, or when every
     port is in use: that is logged, and the process goes on, as in Flink. Raises ``ConfigurationError``."""
-    if not is_asked_for(configuration):
+    if not is_configured(configuration):
         return None
     from aiohttp import web  # a TaskManager that serves nothing imports no web server: 0.2 s of each start
 

@@ -205,8 +205,8 @@ def event_times(column: pa.Array, name: str = "timestamp") -> pa.Array:
     # Arrow's division truncates; before 1970 that would round up, so shift by the remainder first.
     per_ms = {"us": 1000, "ns": 1_000_000}[column.type.unit]
     quotient = pc.divide(ticks, per_ms)
-    behind = pc.and_(pc.less(ticks, 0), pc.not_equal(pc.multiply(quotient, per_ms), ticks))
-    return pc.subtract(quotient, pc.cast(behind, pa.int64()))
+    rounded_up = pc.and_(pc.less(ticks, 0), pc.not_equal(pc.multiply(quotient, per_ms), ticks))
+    return pc.subtract(quotient, pc.cast(rounded_up, pa.int64()))
 
 
 __getattr__ = refusing(

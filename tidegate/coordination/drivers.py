@@ -53,7 +53,7 @@ def make_retrieval(configuration: Configuration) -> Retrieval:
     return FileRetrieval(Path(storage_directory(configuration)))
 
 
-def is_asked_for_leader(configuration: Configuration) -> bool:
+def looks_up_leader(configuration: Configuration) -> bool:
     """Tells whether clients find the leader in the store from any machine, so that no address is needed."""
     kind = configuration.get(HighAvailabilityOptions.TYPE)
     return kind in (HighAvailabilityType.ZOOKEEPER, HighAvailabilityType.OBJECT_STORE)

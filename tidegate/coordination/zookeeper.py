@@ -321,8 +321,8 @@ class ZooKeeperEntries(Entries):
         if isinstance(results[0], NoNodeError):
             raise Deposed(f"another JobManager leads: the node {self._lock} of this one is gone from ZooKeeper")
         failed = [result for result in results if isinstance(result, Exception)]
-        told = [error for error in failed if not isinstance(error, RolledBackError)]
-        return told[0] if told else failed[0] if failed else None
+        causes = [error for error in failed if not isinstance(error, RolledBackError)]
+        return causes[0] if causes else failed[0] if failed else None
 
 
 def _disconnect(client: KazooClient) -> None:

@@ -27,7 +27,7 @@ class Expiries:
         self._warned.pop(keystore, None)
         self._warn(keystore, expires, now)
 
-    def figures(self, now: datetime) -> Mapping[str, float]:
+    def metrics(self, now: datetime) -> Mapping[str, float]:
         """Returns ``REMAINING``, where there are certificates. Logs a warning for those that expire soon, once a day."""
         known = dict(self._expire)
         for keystore, expires in known.items():

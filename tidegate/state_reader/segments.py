@@ -39,8 +39,8 @@ def read_segment(source: VerifiedSegments, segment: SegmentHandle, place: str) -
     if KEY_GROUP not in table.schema.names or table.schema.field(KEY_GROUP).type != pa.int32():
         raise CorruptData(f"{name} has no int32 column '{KEY_GROUP}' among {table.schema.names}; it is no keyed state")
     rows = table.slice(first, last - first)
-    told = np.repeat(np.arange(segment.key_groups.start, segment.key_groups.end + 1), np.diff(segment.offsets))
-    if not np.array_equal(rows.column(KEY_GROUP).to_numpy(), told):
+    expected = np.repeat(np.arange(segment.key_groups.start, segment.key_groups.end + 1), np.diff(segment.offsets))
+    if not np.array_equal(rows.column(KEY_GROUP).to_numpy(), expected):
         raise CorruptData(f"{name}: its key groups are not those of its index; use another checkpoint")
     return rows
 

@@ -115,8 +115,8 @@ class FetchedFile:
         if len(runs) == 1:
             self._fetch(runs[0])
             return
-        asked = [self._pool.submit(self._fetch, run) for run in runs]
-        errors = [error for future in asked if (error := future.exception()) is not None]
+        futures = [self._pool.submit(self._fetch, run) for run in runs]
+        errors = [error for future in futures if (error := future.exception()) is not None]
         if errors:
             raise errors[0]
 

@@ -92,11 +92,11 @@ class FileSegmentStore:
         except OSError as error:
             raise storage_error("write", path, error) from error
         self.written_bytes += measured.size_bytes
-        told = f"{self._shared}/{name}" if is_shared else name
+        handle_path = f"{self._shared}/{name}" if is_shared else name
         return StateHandle(
             measured.size_bytes,
             measured.checksum,
-            path=told,
+            path=handle_path,
             is_shared=is_shared,
             block_checksums=measured.blocks.digests(),
         )

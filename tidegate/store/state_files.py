@@ -34,17 +34,17 @@ def place_of(handle: StateHandle, location: str) -> str:
 
 def with_moved_files(manifest: CheckpointManifest, location: str, sizes: Sizes) -> CheckpointManifest:
     """Returns the manifest with the current paths of its shared files."""
-    beside = f"{location.rpartition('/')[0]}/{SHARED_DIRECTORY}"
+    shared_directory = f"{location.rpartition('/')[0]}/{SHARED_DIRECTORY}"
     named = {handle.path.rpartition("/")[0] for _, handle in handles_of(manifest) if handle.is_shared}
-    if not named - {beside}:
+    if not named - {shared_directory}:
         return manifest
-    here, there = sizes(beside), {directory: sizes(directory) for directory in named}
+    here, there = sizes(shared_directory), {directory: sizes(directory) for directory in named}
 
     def found(handle: StateHandle) -> StateHandle:
         directory, _, name = handle.path.rpartition("/")
         if not handle.is_shared or name in there[directory] or (there[directory] and name not in here):
             return handle
-        return replace(handle, path=f"{beside}/{name}")
+        return replace(handle, path=f"{shared_directory}/{name}")
 
     return map_handles(manifest, found) if here else manifest
 

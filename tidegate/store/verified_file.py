@@ -189,9 +189,9 @@ class VerifiedFile:
         return found.digest()
 
     def _check_digests(self) -> None:
-        told = len(self._handle.block_checksums)
-        if told not in (0, self._left * DIGEST_BYTES):
+        checksum_bytes = len(self._handle.block_checksums)
+        if checksum_bytes not in (0, self._left * DIGEST_BYTES):
             self._close()
             raise CorruptData(
-                f"{self._what}: its handle has {told} bytes of checksums for {self._left} blocks; {ON_DAMAGE}"
+                f"{self._what}: its handle has {checksum_bytes} bytes of checksums for {self._left} blocks; {ON_DAMAGE}"
             )

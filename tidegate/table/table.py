@@ -78,7 +78,7 @@ class _Query:
                 self._made = self._make()
         return self._made
 
-    def _asked(self, method: str, *arguments: object, fields: tuple[object, ...] | None = None) -> Any:
+    def _call(self, method: str, *arguments: object, fields: tuple[object, ...] | None = None) -> Any:
         j_table, planner = self._j_table, self._t_env.planner
         with planner.errors():
             given = [value._make(planner) if isinstance(value, Expression) else value for value in arguments]
@@ -87,7 +87,7 @@ class _Query:
             return getattr(j_table, method)(*given)
 
     def _table(self, method: str, *arguments: object, fields: tuple[object, ...] | None = None) -> Table:
-        made = self._asked(method, *arguments, fields=fields)
+        made = self._call(method, *arguments, fields=fields)
         return Table(lambda: made, self._t_env)
 
 
@@ -129,7 +129,7 @@ class Table(_Query):
 
     def group_by(self, *fields: Expression) -> GroupedTable:
         """Groups rows by columns; ``select`` then aggregates."""
-        made = self._asked("groupBy", fields=fields)
+        made = self._call("groupBy", fields=fields)
         return GroupedTable(lambda: made, self._t_env)
 
     def distinct(self) -> Table:
@@ -207,14 +207,14 @@ class Table(_Query):
 
     def window(self, window: GroupWindow) -> GroupWindowedTable:
         """Assigns rows to windows; ``group_by`` with the window's name follows."""
-        made = self._asked("window", window._make(self._t_env.planner))
+        made = self._call("window", window._make(self._t_env.planner))
         return GroupWindowedTable(lambda: made, self._t_env)
 
     def over_window(self, *over_windows: OverWindow) -> OverWindowedTable:
         """Defines OVER windows, which ``over`` refers to by name."""
         planner = self._t_env.planner
         windows = planner.array(planner.api.OverWindow, [window._make(planner) for window in over_windows])
-        made = self._asked("window", windows)
+        made = self._call("window", windows)
         return OverWindowedTable(lambda: made, self._t_env)
 
     def add_columns(self, *fields: Expression) -> Table:
@@ -243,12 +243,12 @@ class Table(_Query):
 
     def aggregate(self, func: Expression | UserDefinedFunctionWrapper) -> AggregatedTable:
         """Aggregates all rows; ``select`` then picks results. A function made by ``udaf`` is called with whole rows."""
-        made = self._asked("aggregate", _of_rows(func))
+        made = self._call("aggregate", _of_rows(func))
         return AggregatedTable(lambda: made, self._t_env)
 
     def flat_aggregate(self, func: Expression | UserDefinedFunctionWrapper) -> FlatAggregateTable:
         """Aggregates all rows by a table aggregate function; ``select`` then picks columns."""
-        made = self._asked("flatAggregate", _of_rows(func))
+        made = self._call("flatAggregate", _of_rows(func))
         return FlatAggregateTable(lambda: made, self._t_env)
 
     def get_column_names(self) -> list[str]:
@@ -296,7 +296,7 @@ class Table(_Query):
         target: Any = table_path_or_descriptor
         if isinstance(target, TableDescriptor):
             target = target.to_java(self._t_env.planner)
-        return TablePipeline(self._asked("insertInto", target, overwrite), self._t_env)
+        return TablePipeline(self._call("insertInto", target, overwrite), self._t_env)
 
     def to_pandas(self) -> PandasFrame:
         """Runs the query, which must be bounded, and returns its rows as a pandas frame; of a query with updates, the remaining rows."""
@@ -318,12 +318,12 @@ class GroupedTable(_Query):
 
     def aggregate(self, func: Expression | UserDefinedFunctionWrapper) -> AggregatedTable:
         """Aggregates by key; ``select`` then picks keys and results. A function made by ``udaf`` is called with whole rows."""
-        made = self._asked("aggregate", _of_rows(func))
+        made = self._call("aggregate", _of_rows(func))
         return AggregatedTable(lambda: made, self._t_env)
 
     def flat_aggregate(self, func: Expression | UserDefinedFunctionWrapper) -> FlatAggregateTable:
         """Aggregates by key with a table aggregate function; ``select`` then picks columns."""
-        made = self._asked("flatAggregate", _of_rows(func))
+        made = self._call("flatAggregate", _of_rows(func))
         return FlatAggregateTable(lambda: made, self._t_env)
 
 
@@ -352,7 +352,7 @@ class WindowGroupedTable(_Query):
 
     def aggregate(self, func: Expression | UserDefinedFunctionWrapper) -> AggregatedTable:
         """Aggregates by key and window; ``select`` then picks results. A function made by ``udaf`` is called with rows of all columns."""
-        made = self._asked("aggregate", _of_rows(func))
+        made = self._call("aggregate", _of_rows(func))
         return AggregatedTable(lambda: made, self._t_env)
 
 
@@ -361,7 +361,7 @@ class GroupWindowedTable(_Query):
 
     def group_by(self, *fields: Expression) -> WindowGroupedTable:
         """Groups by the window, and by columns."""
-        made = self._asked("groupBy", fields=fields)
+        made = self._call("groupBy", fields=fields)
         return WindowGroupedTable(lambda: made, self._t_env)
 
 

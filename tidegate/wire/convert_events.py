@@ -77,8 +77,8 @@ def _event_of(message: pb.OperatorEvent) -> CoordinatorEvent:
         case "no_more_splits":
             return NoMoreSplits()
         case "reader_event":
-            told = message.reader_event
-            return ReaderEvent(OperatorId(told.enumerator), told.subtask, told.content)
+            reader_event = message.reader_event
+            return ReaderEvent(OperatorId(reader_event.enumerator), reader_event.subtask, reader_event.content)
         case "report_backlog":
             return ReportBacklog(message.report_backlog.is_processing)
         case "request_discovery":

@@ -204,8 +204,8 @@ class CheckpointCoordinator:
         pending = self._pending.get(event.checkpoint_id)
         result = pending.acknowledge(event.attempt, event.snapshot) if pending else AckResult.DISCARDED
         if result in (AckResult.SUCCESS, AckResult.DISCARDED):
-            told_ms = self._buffer.now_ms - event.held_ms
-            self.stats.on_acknowledged(event.attempt, event.checkpoint_id, told_ms, event.metrics, size)
+            acknowledged_ms = self._buffer.now_ms - event.held_ms
+            self.stats.on_acknowledged(event.attempt, event.checkpoint_id, acknowledged_ms, event.metrics, size)
         counts = pending is not None and result is AckResult.SUCCESS
         if pending is not None and result is AckResult.UNKNOWN:
             self._retention.on_stray(event.checkpoint_id, pending.location, event.snapshot)

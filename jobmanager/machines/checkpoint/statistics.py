@@ -268,8 +268,8 @@ class CheckpointStatistics:
 
     def on_discarded(self, checkpoint_id: CheckpointId) -> None:
         """Marks a checkpoint as discarded, also when it has left the history and is only reported as the last of its kind."""
-        beside = (self._last_completed, self._last_savepoint, self._last_restored)
-        for record in (self._by_id.get(checkpoint_id), *beside):
+        latest = (self._last_completed, self._last_savepoint, self._last_restored)
+        for record in (self._by_id.get(checkpoint_id), *latest):
             if record is not None and record.view.checkpoint_id == checkpoint_id:
                 record.show(replace(record.view, discarded=True))
 

@@ -52,7 +52,11 @@ class ClusterHandlers:
     def _task_managers(self, request: RestRequest) -> JsonObject:
         tasks = cluster_answers.assigned_tasks(self._backend.views.jobs())
         views = self._backend.views.cluster().task_managers
-        return {"taskmanagers": [cluster_answers.task_manager_item(view, tasks, self._figures(view)) for view in views]}
+        return {
+            "taskmanagers": [
+                cluster_answers.task_manager_item(view, tasks, self._process_metrics(view)) for view in views
+            ]
+        }
 
     def _workers(self, request: RestRequest) -> JsonObject:
         return cluster_answers.workers(self._backend.views.cluster(), self._backend.views.jobs())
@@ -60,10 +64,10 @@ class ClusterHandlers:
     def _task_manager(self, request: RestRequest) -> JsonObject:
         view = self._backend.task_manager(request)
         return cluster_answers.task_manager_details(
-            view, cluster_answers.assigned_tasks(self._backend.views.jobs()), self._figures(view)
+            view, cluster_answers.assigned_tasks(self._backend.views.jobs()), self._process_metrics(view)
         )
 
-    def _figures(self, view: TaskManagerView) -> cluster_answers.Figures:
+    def _process_metrics(self, view: TaskManagerView) -> cluster_answers.ProcessMetrics:
         return self._backend.measures.process_metrics_of(view.task_manager_id)
 
     def _task_manager_metrics(self, request: RestRequest) -> list[JsonObject]:

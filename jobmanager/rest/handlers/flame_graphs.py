@@ -109,9 +109,9 @@ class FlameGraphs:
             delay_ms=option(RestOptions.FLAMEGRAPH_DELAY),
             depth=option(RestOptions.FLAMEGRAPH_DEPTH),
         )
-        asked = [self._sampler.sample(address, attempts, options) for address, attempts in by_address.items()]
+        samplings = [self._sampler.sample(address, attempts, options) for address, attempts in by_address.items()]
         found: dict[int, Sequence[SampledStack]] = {}
-        for answer in await asyncio.gather(*asked, return_exceptions=True):
+        for answer in await asyncio.gather(*samplings, return_exceptions=True):
             if isinstance(answer, TidegateError):
                 _log.warning("stacks of %s could not be sampled: %s", vertex.name, answer.message)
             elif isinstance(answer, BaseException):

@@ -47,15 +47,15 @@ class RescalingHandlers:
 
     def _change_requirements(self, request: RestRequest) -> Awaitable[JsonObject]:
         request.job_id()
-        asked = request.json_object()
-        if not asked:
+        requested = request.json_object()
+        if not requested:
             raise bad_request("Request body does not specify resource requirements.")
         job = self._backend.job(request)
-        missing = [vertex.vertex_id for vertex in job.vertices if vertex.vertex_id not in asked]
+        missing = [vertex.vertex_id for vertex in job.vertices if vertex.vertex_id not in requested]
         if missing:
             raise bad_request(f"The request is incomplete, missing job vertex [{missing[0]}] resource requirements.")
         bounds = completed(
-            job.graph, {VertexId(vertex_id): _bounds(vertex_id, one) for vertex_id, one in asked.items()}
+            job.graph, {VertexId(vertex_id): _bounds(vertex_id, one) for vertex_id, one in requested.items()}
         )
         if problems := problems_of(job.graph, bounds):
             raise bad_request("\n".join(problems))
@@ -118,8 +118,8 @@ def requirements(bounds: Bounds) -> JsonObject:
     }
 
 
-def _bounds(vertex_id: str, asked: Json) -> ParallelismBounds:
-    found = asked.get("parallelism") if isinstance(asked, Mapping) else None
+def _bounds(vertex_id: str, requested: Json) -> ParallelismBounds:
+    found = requested.get("parallelism") if isinstance(requested, Mapping) else None
     ends = [found.get(name, NOT_SAID) for name in ("lowerBound", "upperBound")] if isinstance(found, Mapping) else []
     numbers = [end for end in ends if isinstance(end, int) and not isinstance(end, bool)]
     if len(numbers) != 2:

@@ -121,7 +121,7 @@ class VertexHandlers:
 
     def _subtask_accumulators(self, request: RestRequest) -> JsonObject:
         _, vertex = self._backend.vertex(request)
-        endpoints, told = self._backend.endpoints(), self._backend.measures.metrics_of
+        endpoints, metrics_of = self._backend.endpoints(), self._backend.measures.metrics_of
         return {
             "id": vertex.vertex_id,
             "parallelism": vertex.parallelism,
@@ -130,7 +130,7 @@ class VertexHandlers:
                     "subtask": subtask.index,
                     "attempt": subtask.current.attempt.attempt,
                     "endpoint": endpoint(subtask.current, endpoints),
-                    "user-accumulators": user_accumulators([told(subtask.current.attempt)]),
+                    "user-accumulators": user_accumulators([metrics_of(subtask.current.attempt)]),
                 }
                 for subtask in vertex.subtasks
             ],

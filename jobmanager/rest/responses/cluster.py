@@ -44,7 +44,7 @@ _LONG_NAMES = {"UTC": "Coordinated Universal Time"}
 """Java's long names of time zones, by the system's short ones."""
 _COLLECTOR = "Status.JVM.GarbageCollector."
 
-Figures = Mapping[str, float]
+ProcessMetrics = Mapping[str, float]
 """The metrics of a TaskManager process, by name; empty before its first report."""
 
 
@@ -185,10 +185,10 @@ def assigned_tasks(jobs: Sequence[JobView]) -> AssignedTasks:
     return AssignedTasks(Counter(a.task_manager_id for a in attempts), Counter(a.allocation_id for a in attempts))
 
 
-def task_manager_item(view: TaskManagerView, tasks: AssignedTasks, figures: Figures) -> JsonObject:
+def task_manager_item(view: TaskManagerView, tasks: AssignedTasks, process_metrics: ProcessMetrics) -> JsonObject:
     """Returns one TaskManager. Parts of Flink's memory model that do not exist here are ``null`` or -1."""
     free = sum(slot.allocation_id is None for slot in view.slots)
-    managed = _bytes(figures, "Status.Flink.Memory.Managed.Total")
+    managed = _bytes(process_metrics, "Status.Flink.Memory.Managed.Total")
     return {
         "id": view.task_manager_id,
         "path": view.address,
@@ -201,18 +201,18 @@ def task_manager_item(view: TaskManagerView, tasks: AssignedTasks, figures: Figu
         "totalResource": _resource(len(view.slots), len(view.slots), managed),
         "freeResource": _resource(free, len(view.slots), managed),
         "hardware": {
-            "cpuCores": int(figures.get("System.CPU.Count", NOT_KNOWN)),
-            "physicalMemory": _bytes(figures, "System.Memory.Total"),
-            "freeMemory": _bytes(figures, "Status.JVM.Memory.Heap.Max"),  # what Flink means by it, too
+            "cpuCores": int(process_metrics.get("System.CPU.Count", NOT_KNOWN)),
+            "physicalMemory": _bytes(process_metrics, "System.Memory.Total"),
+            "freeMemory": _bytes(process_metrics, "Status.JVM.Memory.Heap.Max"),  # what Flink means by it, too
             "managedMemory": managed,
         },
-        "memoryConfiguration": _memory(view.memory_bytes, figures),
+        "memoryConfiguration": _memory(view.memory_bytes, process_metrics),
     }
 
 
-def task_manager_details(view: TaskManagerView, tasks: AssignedTasks, figures: Figures) -> JsonObject:
+def task_manager_details(view: TaskManagerView, tasks: AssignedTasks, process_metrics: ProcessMetrics) -> JsonObject:
     """Returns one TaskManager with its used slots and the memory of its JVM, which is Spark's."""
-    managed = _bytes(figures, "Status.Flink.Memory.Managed.Total")
+    managed = _bytes(process_metrics, "Status.Flink.Memory.Managed.Total")
     slots = [
         {
             "jobId": slot.job_id,
@@ -222,48 +222,56 @@ def task_manager_details(view: TaskManagerView, tasks: AssignedTasks, figures: F
         for slot in view.slots
         if slot.job_id is not None
     ]
-    jvm = {key: int(figures.get(f"Status.JVM.Memory.{name}", NOT_KNOWN)) for key, name in _JVM_METRICS.items()}
-    metrics: JsonObject = {**jvm, **dict.fromkeys(_NETTY_METRICS, NOT_KNOWN), "garbageCollectors": _collectors(figures)}
-    return {**task_manager_item(view, tasks, figures), "allocatedSlots": slots, "metrics": metrics}
+    jvm = {key: int(process_metrics.get(f"Status.JVM.Memory.{name}", NOT_KNOWN)) for key, name in _JVM_METRICS.items()}
+    metrics: JsonObject = {
+        **jvm,
+        **dict.fromkeys(_NETTY_METRICS, NOT_KNOWN),
+        "garbageCollectors": _collectors(process_metrics),
+    }
+    return {**task_manager_item(view, tasks, process_metrics), "allocatedSlots": slots, "metrics": metrics}
 
 
-def _memory(process_bytes: int, figures: Figures) -> JsonObject:
+def _memory(process_bytes: int, process_metrics: ProcessMetrics) -> JsonObject:
     """Returns a TaskManager's memory by the parts of Flink's model.
 
     ``taskmanager.memory.process.size`` is the memory of all subtasks together: managed, network, and the rest as ``taskHeap``; ``None`` when it is
     unlimited. The JVM, which is Spark's, comes in addition (``framework...``, ``jvm...``).
     """
-    managed = _bytes(figures, "Status.Flink.Memory.Managed.Total")
-    network = (_bytes(figures, "Status.Flink.Memory.Network.Total") or None) if process_bytes else None
+    managed = _bytes(process_metrics, "Status.Flink.Memory.Managed.Total")
+    network = (_bytes(process_metrics, "Status.Flink.Memory.Network.Total") or None) if process_bytes else None
     rest = None if managed is None or network is None else max(0, process_bytes - managed - network)
     return {
-        "frameworkHeap": _bytes(figures, "Status.JVM.Memory.Heap.Max"),
+        "frameworkHeap": _bytes(process_metrics, "Status.JVM.Memory.Heap.Max"),
         "taskHeap": rest,
-        "frameworkOffHeap": _bytes(figures, "Status.JVM.Memory.Direct.TotalCapacity"),
+        "frameworkOffHeap": _bytes(process_metrics, "Status.JVM.Memory.Direct.TotalCapacity"),
         "taskOffHeap": None if rest is None else 0,
         "networkMemory": network,
         "managedMemory": managed,
-        "jvmMetaspace": _bytes(figures, "Status.JVM.Memory.Metaspace.Committed"),
+        "jvmMetaspace": _bytes(process_metrics, "Status.JVM.Memory.Metaspace.Committed"),
         "jvmOverhead": None,
         "totalFlinkMemory": process_bytes or None,
         "totalProcessMemory": process_bytes or None,
     }
 
 
-def _collectors(figures: Figures) -> list[JsonObject]:
-    names = [name.removesuffix(".Count") for name in figures if name.startswith(_COLLECTOR) and name.endswith(".Count")]
+def _collectors(process_metrics: ProcessMetrics) -> list[JsonObject]:
+    names = [
+        name.removesuffix(".Count")
+        for name in process_metrics
+        if name.startswith(_COLLECTOR) and name.endswith(".Count")
+    ]
     return [
         {
             "name": name.removeprefix(_COLLECTOR),
-            "count": int(figures[f"{name}.Count"]),
-            "time": int(figures.get(f"{name}.Time", NOT_KNOWN)),
+            "count": int(process_metrics[f"{name}.Count"]),
+            "time": int(process_metrics.get(f"{name}.Time", NOT_KNOWN)),
         }
         for name in names
     ]
 
 
-def _bytes(figures: Figures, name: str) -> int | None:
-    return int(figures[name]) if name in figures else None
+def _bytes(process_metrics: ProcessMetrics, name: str) -> int | None:
+    return int(process_metrics[name]) if name in process_metrics else None
 
 
 def _resource(slots: int, of: int, managed_bytes: int | None) -> JsonObject:

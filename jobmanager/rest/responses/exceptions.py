@@ -38,8 +38,8 @@ def exceptions(
     """
     entries = [] if label_filter else list(_entries(job, endpoints))
     if not label_filter:
-        beside = (*_killed(job, _places(job), endpoints), *faults)
-        entries = _with(entries, [{**one, "concurrentExceptions": []} for one in beside])
+        others = (*_killed(job, _places(job), endpoints), *faults)
+        entries = _with(entries, [{**one, "concurrentExceptions": []} for one in others])
     return {"exceptionHistory": {"entries": entries[:maximum], "truncated": len(entries) > maximum}}
 
 
@@ -68,11 +68,11 @@ def kept_failures(job: JobView) -> JsonObject:
     return {"failures": kept}
 
 
-def _with(entries: list[JsonObject], beside: Sequence[JsonObject]) -> list[JsonObject]:
+def _with(entries: list[JsonObject], others: Sequence[JsonObject]) -> list[JsonObject]:
     """Merges two lists of exception history entries, newest first. At equal times failures (the first list) come before killed tasks and injected faults
     (the second list).
     """
-    return sorted([*entries, *reversed(beside)], key=lambda entry: -int(entry["timestamp"])) if beside else entries
+    return sorted([*entries, *reversed(others)], key=lambda entry: -int(entry["timestamp"])) if others else entries
 
 
 def _killed(job: JobView, places: _Places, endpoints: Mapping[TaskManagerId, str]) -> Iterator[JsonObject]:

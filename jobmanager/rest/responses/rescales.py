@@ -59,11 +59,11 @@ def details(rescale: Rescale, graph: JobGraph) -> JsonObject:
     groups: dict[str, list[VertexRescale]] = {}
     for vertex in rescale.vertices:
         groups.setdefault(vertex.slot_sharing_group, []).append(vertex)
-    asked = {vertex.slot_sharing_group: vertex.slot_resources for vertex in graph.vertices}
+    resources = {vertex.slot_sharing_group: vertex.slot_resources for vertex in graph.vertices}
     return {
         **item(rescale),
         "vertices": {vertex.vertex_id: _vertex(vertex) for vertex in rescale.vertices},
-        "slots": {_group_id(name): _slots(name, vertices, asked.get(name)) for name, vertices in groups.items()},
+        "slots": {_group_id(name): _slots(name, vertices, resources.get(name)) for name, vertices in groups.items()},
         "schedulerStates": [_span(span) for span in rescale.spans if span.left_ms is not None],
     }
 
@@ -86,12 +86,12 @@ def _vertex(vertex: VertexRescale) -> JsonObject:
     }
 
 
-def _slots(name: str, vertices: list[VertexRescale], asked: SlotResources | None) -> JsonObject:
+def _slots(name: str, vertices: list[VertexRescale], resources: SlotResources | None) -> JsonObject:
     """Returns the slots of a slot sharing group: as many as its widest vertex has subtasks."""
     before = [vertex.before for vertex in vertices if vertex.before is not None]
     after = [vertex.after for vertex in vertices if vertex.after is not None]
-    requested = _profile(asked)
-    acquired = {**requested, "cpuCores": _DEFAULT_CPUS} if after and asked is None else requested
+    requested = _profile(resources)
+    acquired = {**requested, "cpuCores": _DEFAULT_CPUS} if after and resources is None else requested
     return {
         "slotSharingGroupId": _group_id(name),
         "slotSharingGroupName": name,
@@ -104,18 +104,18 @@ def _slots(name: str, vertices: list[VertexRescale], asked: SlotResources | None
     }
 
 
-def _profile(asked: SlotResources | None) -> JsonObject:
+def _profile(resources: SlotResources | None) -> JsonObject:
     """Returns requested resources; memory in MiB, -1 when not requested."""
-    if asked is None:
+    if resources is None:
         memory = ("taskHeapMemory", "taskOffHeapMemory", "managedMemory", "networkMemory")
         return {"cpuCores": float(_NOT_ASKED), **dict.fromkeys(memory, _NOT_ASKED), "extendedResources": {}}
     return {
-        "cpuCores": asked.cpu_cores,
-        "taskHeapMemory": asked.task_heap_bytes >> 20,
-        "taskOffHeapMemory": asked.task_off_heap_bytes >> 20,
-        "managedMemory": asked.managed_bytes >> 20,
+        "cpuCores": resources.cpu_cores,
+        "taskHeapMemory": resources.task_heap_bytes >> 20,
+        "taskOffHeapMemory": resources.task_off_heap_bytes >> 20,
+        "managedMemory": resources.managed_bytes >> 20,
         "networkMemory": _NOT_ASKED,
-        "extendedResources": dict(asked.external),
+        "extendedResources": dict(resources.external),
     }
 
 

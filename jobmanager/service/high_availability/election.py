@@ -110,7 +110,7 @@ class ElectionService:
         """Waits for the next term of this process; ``None`` when the process is to end. ``on_standby`` is called if it does not lead at once."""
         is_logged = False
         while not await self._led_within(LOOK_S):
-            if shutdown.is_asked:
+            if shutdown.is_requested:
                 return None
             if not is_logged:
                 on_standby()

@@ -318,16 +318,16 @@ class JobStore:
         try:
             return None if content is None else msgspec.json.decode(content, type=Shape)
         except UNREADABLE as error:
-            told = f"{self.directory}/{name} is damaged: {error}; submit the job again with run -s"
-            raise CorruptData(told) from None
+            message = f"{self.directory}/{name} is damaged: {error}; submit the job again with run -s"
+            raise CorruptData(message) from None
 
     def _noted_attempts(self, name: str) -> NotedAttempts:
         text = self._entries.get(name)
         try:
             return NotedAttempts() if text is None else parse_noted_attempts(text.decode("utf-8", "replace"))
         except CorruptData as error:
-            told = f"{self.directory}/{name} is damaged: {error.message}; submit the job again with run -s"
-            raise CorruptData(told) from None
+            message = f"{self.directory}/{name} is damaged: {error.message}; submit the job again with run -s"
+            raise CorruptData(message) from None
 
     def _number(self, name: str) -> int | None:
         text = self._entries.get(name)

@@ -34,20 +34,20 @@ class LeaderLookup:
     async def leader(self) -> Leader | None:
         """Returns the leader; ``None`` when there is none, or the store does not answer."""
         if self._leader is None or self._clock() - self._leader[0] >= KEPT_S:
-            self._leader = (self._clock(), await self._asked(self._retrieval.leader, None))
+            self._leader = (self._clock(), await self._looked_up(self._retrieval.leader, None))
         return self._leader[1]
 
     async def standbys(self) -> list[Contact]:
         """Returns the standbys, the next leader first; empty when the store does not answer."""
         if self._standbys is None or self._clock() - self._standbys[0] >= KEPT_S:
-            self._standbys = (self._clock(), await self._asked(self._retrieval.standbys, []))
+            self._standbys = (self._clock(), await self._looked_up(self._retrieval.standbys, []))
         return self._standbys[1]
 
     async def close(self) -> None:
         self._pool.submit(self._retrieval.close)
         self._pool.close()
 
-    async def _asked(self, call: Callable[[], T], otherwise: T) -> T:
+    async def _looked_up(self, call: Callable[[], T], otherwise: T) -> T:
         try:
             async with asyncio.timeout(ANSWER_S):
                 return await self._pool.submit(call)

@@ -25,5 +25,5 @@ def job_manager_samples(core: JobManagerCore, host: str, now_ms: Callable[[], in
             continue
         labels = {**own, "job_id": job.job_id, "job_name": job.name}
         for name, value in job_metrics(job, now_ms()).items():
-            figure = 0 if isinstance(value, str) else value  # as Flink's reporter does; REST has the text
-            yield Sample("jobmanager_job", name, labels, figure)
+            number = 0 if isinstance(value, str) else value  # as Flink's reporter does; REST has the text
+            yield Sample("jobmanager_job", name, labels, number)

@@ -7,7 +7,7 @@ from tidegate.aio.process import Services
 from tidegate.aio.prometheus import serve_metrics
 from tidegate.jobmanager.service.core import JobManagerCore
 from tidegate.jobmanager.service.reporting.prometheus_samples import job_manager_samples
-from tidegate.jobmanager.service.reporting.traces import is_asked_for, start_tracing
+from tidegate.jobmanager.service.reporting.traces import is_configured, start_tracing
 from tidegate.model.configuration import Configuration
 from tidegate.model.options import JobManagerOptions, TraceOptions
 
@@ -19,6 +19,6 @@ async def start_reporters(configuration: Configuration, core: JobManagerCore, se
     if serving is not None:
         port, stop = serving
         services.started(f"Prometheus: port {port}", stop)
-    if is_asked_for(configuration):
+    if is_configured(configuration):
         endpoint = configuration.get(TraceOptions.OTEL_ENDPOINT)
         services.started(f"traces: to {endpoint}", start_tracing(configuration, core))

@@ -110,9 +110,11 @@ class Tracing:
 
     def look(self, jobs: list[JobSummary]) -> Iterator[Span]:
         for job in jobs:
-            told = self._checkpoints.get(job.job_id, set())
+            reported = self._checkpoints.get(job.job_id, set())
             over = {one.checkpoint_id: one for one in job.checkpoints.history if one.status != "IN_PROGRESS"}
-            yield from (checkpoint_span(job, one, self._detail) for id_, one in sorted(over.items()) if id_ not in told)
+            yield from (
+                checkpoint_span(job, one, self._detail) for id_, one in sorted(over.items()) if id_ not in reported
+            )
             self._checkpoints[job.job_id] = set(over)
             if _runs(job) and self._starts.get(job.job_id) != job.restarts:
                 self._starts[job.job_id] = job.restarts
@@ -122,7 +124,7 @@ class Tracing:
         self._starts = {job_id: count for job_id, count in self._starts.items() if job_id in known}
 
 
-def is_asked_for(configuration: Configuration) -> bool:
+def is_configured(configuration: Configuration) -> bool:
     """Tells whether spans are to be sent. Raises ``ConfigurationError`` for an unsupported reporter."""
     names = configuration.get(TraceOptions.REPORTERS)
     factory = configuration.get(TraceOptions.OTEL_FACTORY)

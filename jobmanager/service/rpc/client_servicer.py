@@ -123,10 +123,10 @@ class ClientServicer(SnapshotServicer):
 
     async def ListJobs(self, request: pb.ListJobsRequest, context: object) -> pb.ListJobsResponse:
         jobs = self._core.machine.summaries()
-        asked = [job for job in jobs if request.include_terminal or not job.state.is_terminal]
+        listed = [job for job in jobs if request.include_terminal or not job.state.is_terminal]
         ended = self.history if request.include_terminal else None
         archived = [] if ended is None else items_of(ended, [job.job_id for job in jobs])
-        return pb.ListJobsResponse(jobs=[*map(status.job_summary, asked), *map(status.archived_summary, archived)])
+        return pb.ListJobsResponse(jobs=[*map(status.job_summary, listed), *map(status.archived_summary, archived)])
 
     async def WatchJob(self, request: pb.JobRequest, context: object) -> AsyncIterator[pb.JobStatus]:
         try:
@@ -153,10 +153,10 @@ class ClientServicer(SnapshotServicer):
                 await _wait(changed, WATCH_INTERVAL_MS - WATCH_PAUSE_MS)
                 await self._settled(job_id, job.state, changed, max(WATCH_PAUSE_MS, took_ms * WATCH_PAUSE_FACTOR))
 
-    async def _settled(self, job_id: JobId, told: JobState, changed: asyncio.Event, pause_ms: float) -> None:
+    async def _settled(self, job_id: JobId, state: JobState, changed: asyncio.Event, pause_ms: float) -> None:
         """Waits for the pause between two messages, or until the job has another state."""
         until = asyncio.get_running_loop().time() + pause_ms / 1000
-        while self._core.machine.state_of(job_id) is told:
+        while self._core.machine.state_of(job_id) is state:
             left_ms = (until - asyncio.get_running_loop().time()) * 1000
             if left_ms <= 0:
                 return

@@ -60,7 +60,7 @@ class CurrentAttempts:
         if self.is_current(attempt):
             self._outages.measured(attempt, metrics, reading[0])
         if latest is not None:
-            if not self._has_told_last(attempt):
+            if not self._has_reported_last(attempt):
                 latest.add(reading)
         elif self.is_current(attempt):
             of_job = self._counters.setdefault(attempt.job_id, {})
@@ -106,10 +106,10 @@ class CurrentAttempts:
         """Returns the late records that earlier attempts dropped, by operator."""
         return dict(self._late_before.get(job_id, {}))
 
-    def recall(self, job_id: JobId, figures: Iterable[LastMetrics], late_before: Mapping[str, int]) -> None:
+    def recall(self, job_id: JobId, last_metrics: Iterable[LastMetrics], late_before: Mapping[str, int]) -> None:
         """Takes over the metrics that an earlier JobManager stored. Unreadable ones are left out: nothing depends on them."""
         self._late_before[job_id] = Counter(late_before)
-        for one in figures:
+        for one in last_metrics:
             subtask = one.attempt.subtask_id
             with suppress(DecodeError):
                 reading = (one.at_ms, TaskMetrics.FromString(one.metrics))
@@ -127,7 +127,7 @@ class CurrentAttempts:
         """Returns the metrics of a TaskManager process, by Flink's names where it has them; empty before the first report."""
         return self._processes.get(task_manager_id, {})
 
-    def _has_told_last(self, attempt: AttemptId) -> bool:
+    def _has_reported_last(self, attempt: AttemptId) -> bool:
         return self._last_reported.get(attempt.job_id, {}).get(attempt.subtask_id) == attempt.attempt
 
     def _counters_of(self, attempt: AttemptId) -> Readings | None:

@@ -64,10 +64,10 @@ async def send(stub: TaskManagerAsyncStub, generation: str, call: TaskManagerCal
         case AbortCheckpoint():
             return _of_answer(await stub.AbortCheckpoint(_abort(generation, call), timeout=timeout_s))
         case SendOperatorEvent():
-            told = common_pb2.OperatorEventRequest(
+            event_request = common_pb2.OperatorEventRequest(
                 generation=generation, attempt=str(call.attempt), event=operator_event_to_pb(call.event)
             )
-            return _of_ack(await stub.SendOperatorEvent(told, timeout=timeout_s))
+            return _of_ack(await stub.SendOperatorEvent(event_request, timeout=timeout_s))
         case _:
             assert_never(call)
 

@@ -77,7 +77,7 @@ class RestoredWindows(RestoredPart[Windows, list[SpilledRun]]):
         self._source = source
         self._write = write
         self._unread = unread
-        self._asked: tuple[int, bool] | None = None
+        self._checked: tuple[int, bool] | None = None
         """The last answer of ``may_fire``, since the same watermark comes repeatedly."""
         self._lock = threading.Lock()
         self._is_closed = False
@@ -123,11 +123,11 @@ class RestoredWindows(RestoredPart[Windows, list[SpilledRun]]):
         first = next((part.index for part in self.parts if part.num_rows), None)
         if self._runs is not None or self._unread is None or first is None:
             return self._runs is not None
-        if self._asked is None or self._asked[0] != last:
-            self._asked = (last, self._unread.are_few(first, last))
-            if self._asked[1] and self.schema is None:
+        if self._checked is None or self._checked[0] != last:
+            self._checked = (last, self._unread.are_few(first, last))
+            if self._checked[1] and self.schema is None:
                 self.schema = self._unread.schema(first)
-        return self._asked[1]
+        return self._checked[1]
 
     def find(self, group: int, wanted: Windows) -> list[SpilledRun]:
         """Returns the rows of some windows in a part. Raises what ``settle`` raises."""
@@ -137,7 +137,7 @@ class RestoredWindows(RestoredPart[Windows, list[SpilledRun]]):
                 return [] if head is None else [head]
             except NotInParts:
                 pass  # another file than those that were looked at before: all are read
-        heads = [run.split(wanted.last)[0] for run in behind(self.runs_of(group), wanted.after)]
+        heads = [run.split(wanted.last)[0] for run in after_window(self.runs_of(group), wanted.after)]
         return [head for head in heads if head is not None]
 
     def close(self) -> None:
@@ -190,7 +190,7 @@ class RestoredBucket(UnreadRuns):
 
     def runs(self) -> list[SpilledRun]:
         """Settles; returns the runs of the bucket that were not taken."""
-        return behind(self.restored.runs_of(self.index), self.after)
+        return after_window(self.restored.runs_of(self.index), self.after)
 
     def may_split(self, last: int) -> bool:
         return self.restored.may_fire(last)
@@ -214,7 +214,7 @@ class _Head(PendingRuns):
         return self.part.restored.find(self.part.index, Windows(self.part.after, self.last))
 
 
-def behind(runs: Sequence[SpilledRun], after: int | None) -> list[SpilledRun]:
+def after_window(runs: Sequence[SpilledRun], after: int | None) -> list[SpilledRun]:
     """Returns the parts of runs with windows after number ``after``; ``None``: all windows."""
     if after is None:
         return list(runs)

@@ -14,7 +14,7 @@ from tests.aio.jobmanager.cluster import JOB, cluster, start_job, watch_until
 from tests.contract.metrics.flink_names import recorded, served, unused_reasons
 from tests.ports import free_port
 from tidegate.aio.local_users import LocalUsers, Place
-from tidegate.aio.prometheus import FACTORY, METRICS_ROLES, Sample, exposition, is_asked_for, ports_of, serve_metrics
+from tidegate.aio.prometheus import FACTORY, METRICS_ROLES, Sample, exposition, is_configured, ports_of, serve_metrics
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
 from tidegate.security.user_file import remove_user
@@ -145,8 +145,8 @@ async def test_the_next_port_of_a_range_and_none_at_all() -> None:
 
 
 def test_nobody_asked() -> None:
-    assert not is_asked_for(Configuration.from_strings({}))
-    assert not is_asked_for(Configuration.from_strings({"metrics.reporter.prom.port": "9250"}))
+    assert not is_configured(Configuration.from_strings({}))
+    assert not is_configured(Configuration.from_strings({"metrics.reporter.prom.port": "9250"}))
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_nobody_asked() -> None:
 )
 def test_a_reporter_that_is_not_here(key: str, text: str, told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
-        is_asked_for(Configuration.from_strings({key: text}))
+        is_configured(Configuration.from_strings({key: text}))
 
 
 @pytest.mark.parametrize("text", ["", "many", "9260-9250", "70000", "-1"])

@@ -14,7 +14,7 @@ from aiohttp import web
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.aio.jobmanager.cluster import JOB, cluster, start_job, watch_until
-from tidegate.jobmanager.service.reporting.traces import SCOPE, is_asked_for
+from tidegate.jobmanager.service.reporting.traces import SCOPE, is_configured
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
 
@@ -89,8 +89,8 @@ async def test_checkpoints_and_the_start_of_a_job(tmp_path: Path) -> None:
 
 
 def test_a_reporter_that_is_not_here() -> None:
-    assert not is_asked_for(Configuration.from_strings({}))
+    assert not is_configured(Configuration.from_strings({}))
     with pytest.raises(ConfigurationError, match="no reporter jaeger"):
-        is_asked_for(Configuration.from_strings({"traces.reporters": "jaeger"}))
+        is_configured(Configuration.from_strings({"traces.reporters": "jaeger"}))
     with pytest.raises(ConfigurationError, match=r"only org\.apache\.flink\.traces"):
-        is_asked_for(Configuration.from_strings({"traces.reporter.otel.factory.class": "com.example.Mine"}))
+        is_configured(Configuration.from_strings({"traces.reporter.otel.factory.class": "com.example.Mine"}))

@@ -225,7 +225,8 @@ class SchemaRegistry:
     def schema(self, schema_id: int) -> SchemaText:
         """Returns a schema by id, with its references. Raises ``Unreachable``, ``ExternalError``, and ``InvalidJob`` for one that is not Avro."""
         return self._whole(
-            self._asked(f"read schema {schema_id}", lambda client: client.get_schema(schema_id)), f"schema {schema_id}"
+            self._ask_registry(f"read schema {schema_id}", lambda client: client.get_schema(schema_id)),
+            f"schema {schema_id}",
         )
 
     def latest(self, subject: str) -> SchemaText:
@@ -235,7 +236,7 @@ class SchemaRegistry:
             client.clear_latest_caches()  # type: ignore[no-untyped-call]
             return client.get_latest_version(subject).schema
 
-        return self._whole(self._asked(f"read the latest schema of {subject!r}", ask), f"{subject!r}")
+        return self._whole(self._ask_registry(f"read the latest schema of {subject!r}", ask), f"{subject!r}")
 
     def _whole(self, schema: Schema, name: str) -> SchemaText:
         found: dict[tuple[str, int], str] = {}
@@ -256,7 +257,7 @@ class SchemaRegistry:
                 found[place] = str(referred.schema_str)
 
     def _version(self, doing: str, subject: str, version: int) -> Schema:
-        return self._asked(doing, lambda client: client.get_version(subject, version).schema)
+        return self._ask_registry(doing, lambda client: client.get_version(subject, version).schema)
 
     def register(self, subject: str, schema: str) -> int:
         """Registers a schema and returns its id; the same schema always has the same."""
@@ -264,10 +265,12 @@ class SchemaRegistry:
 
         wanted = Schema(schema, "AVRO")
         return int(
-            self._asked(f"register a schema for {subject!r}", lambda client: client.register_schema(subject, wanted))
+            self._ask_registry(
+                f"register a schema for {subject!r}", lambda client: client.register_schema(subject, wanted)
+            )
         )
 
-    def _asked(self, doing: str, ask: Callable[[SchemaRegistryClient], R]) -> R:
+    def _ask_registry(self, doing: str, ask: Callable[[SchemaRegistryClient], R]) -> R:
         try:
             from confluent_kafka.schema_registry.error import SchemaRegistryError
         except ImportError as error:

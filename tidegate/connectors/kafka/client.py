@@ -254,13 +254,13 @@ def contact(client: Any, servers: str) -> None:
 def partitions_of(client: Any, topic: str, servers: str) -> list[int]:
     """Returns the partitions of a topic, in order. Raises ``InvalidJob`` when there is no such topic."""
     with kafka_errors(f"read the metadata of topic {topic!r}", servers, client):
-        told = client.list_topics(topic, timeout=METADATA_TIMEOUT_S).topics[topic]
-    if told.error is not None:
+        topic_metadata = client.list_topics(topic, timeout=METADATA_TIMEOUT_S).topics[topic]
+    if topic_metadata.error is not None:
         codes = library().KafkaError
-        if told.error.code() in (codes.UNKNOWN_TOPIC_OR_PART, codes._UNKNOWN_TOPIC):
+        if topic_metadata.error.code() in (codes.UNKNOWN_TOPIC_OR_PART, codes._UNKNOWN_TOPIC):
             raise InvalidJob(f"Kafka at {servers} has no topic {topic!r}: create it, or correct its name")
-        raise typed_error(told.error, f"read the metadata of topic {topic!r}", servers)
-    return sorted(told.partitions)
+        raise typed_error(topic_metadata.error, f"read the metadata of topic {topic!r}", servers)
+    return sorted(topic_metadata.partitions)
 
 
 def topics_matching(client: Any, pattern: str, servers: str) -> list[str]:
@@ -268,9 +268,9 @@ def topics_matching(client: Any, pattern: str, servers: str) -> list[str]:
     import re
 
     with kafka_errors("list the topics", servers):
-        told = client.list_topics(timeout=METADATA_TIMEOUT_S).topics
+        topic_metadata = client.list_topics(timeout=METADATA_TIMEOUT_S).topics
     matches = re.compile(pattern).fullmatch
-    return sorted(name for name in told if matches(name) and not name.startswith("__"))
+    return sorted(name for name in topic_metadata if matches(name) and not name.startswith("__"))
 
 
 def check_transaction_timeout(client: Any, servers: str, properties: Mapping[str, str]) -> None:
@@ -281,12 +281,12 @@ def check_transaction_timeout(client: Any, servers: str, properties: Mapping[str
     given = str(properties.get(TRANSACTION_TIMEOUT_KEY, TRANSACTION_TIMEOUT_MS))
     try:
         brokers = list(client.list_topics(timeout=METADATA_TIMEOUT_S).brokers)
-        asked = client.describe_configs([resource(resource.Type.BROKER, str(brokers[0]))])
-        told = next(iter(asked.values())).result(METADATA_TIMEOUT_S)
+        futures = client.describe_configs([resource(resource.Type.BROKER, str(brokers[0]))])
+        settings = next(iter(futures.values())).result(METADATA_TIMEOUT_S)
     except (kafka.KafkaException, TimeoutError) as error:
         _LOG.info("Kafka at %s did not report its %s: %s", servers, MAX_TRANSACTION_TIMEOUT_KEY, error)
         return
-    found = told.get(MAX_TRANSACTION_TIMEOUT_KEY)
+    found = settings.get(MAX_TRANSACTION_TIMEOUT_KEY)
     if found is None or not given.isdecimal():  # what is no number is the client's to refuse
         return
     if int(given) > int(found.value):

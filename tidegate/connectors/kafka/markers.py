@@ -71,8 +71,8 @@ class Markers:
 
         client = admin(self._servers, self._properties)
         with kafka_errors("read the metadata of the topic of markers", self._servers, client):
-            told = client.list_topics(self.topic, timeout=METADATA_TIMEOUT_S).topics[self.topic]
-        if told.error is None:
+            topic_metadata = client.list_topics(self.topic, timeout=METADATA_TIMEOUT_S).topics[self.topic]
+        if topic_metadata.error is None:
             return
         wanted = NewTopic(
             self.topic, PARTITIONS, config={"cleanup.policy": "delete", "retention.ms": str(RETENTION_MS)}

@@ -129,18 +129,18 @@ class KafkaOffsetsInitializer:
 
     def _by_time(self, client: Any, partitions: Sequence[TopicPartition], servers: str) -> dict[TopicPartition, int]:
         kafka = library()
-        asked = [kafka.TopicPartition(topic, number, self.timestamp_ms) for topic, number in partitions]
-        ask = partial(client.offsets_for_times, asked, timeout=METADATA_TIMEOUT_S)
-        told = answer(ask, "look up offsets by time", servers)
-        found = {(t.topic, t.partition): t.offset for t in told}
+        partitions_at = [kafka.TopicPartition(topic, number, self.timestamp_ms) for topic, number in partitions]
+        ask = partial(client.offsets_for_times, partitions_at, timeout=METADATA_TIMEOUT_S)
+        offsets = answer(ask, "look up offsets by time", servers)
+        found = {(t.topic, t.partition): t.offset for t in offsets}
         return {p: found[p] if found[p] >= 0 else _watermarks(client, p, servers)[1] for p in partitions}
 
     def _committed(self, client: Any, partitions: Sequence[TopicPartition], servers: str) -> dict[TopicPartition, int]:
         kafka = library()
-        asked = [kafka.TopicPartition(topic, number) for topic, number in partitions]
-        ask = partial(client.committed, asked, timeout=METADATA_TIMEOUT_S)
-        told = answer(ask, "read the offsets that the group committed", servers)
-        found = {(t.topic, t.partition): t.offset for t in told}
+        wanted = [kafka.TopicPartition(topic, number) for topic, number in partitions]
+        ask = partial(client.committed, wanted, timeout=METADATA_TIMEOUT_S)
+        offsets = answer(ask, "read the offsets that the group committed", servers)
+        found = {(t.topic, t.partition): t.offset for t in offsets}
         return {p: found[p] if found[p] >= 0 else self._reset(client, p, servers) for p in partitions}
 
     def _reset(self, client: Any, partition: TopicPartition, servers: str) -> int:

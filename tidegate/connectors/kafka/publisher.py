@@ -68,8 +68,8 @@ class Epoch:
 
     def as_list(self) -> list[Committable]:
         """Returns the epoch as a committable."""
-        told = [self.branch, self.subtask, self.checkpoint_id, self.closed_at_ms, self.records]
-        return [*told, self.prefix, self.marker_topic]
+        values = [self.branch, self.subtask, self.checkpoint_id, self.closed_at_ms, self.records]
+        return [*values, self.prefix, self.marker_topic]
 
     @property
     def key(self) -> str:
@@ -203,7 +203,7 @@ class EpochPublisher(Committer):
                 self._check_for_good(left, why)
             topics = [topic] if topic else topics_of([r for epoch in left for r in from_bytes(epoch.records)])
             doing = f"publish epoch {', '.join(says)} to topic {', '.join(map(repr, topics))}"
-            raise _told(typed_error(why, doing, self._servers)) from error
+            raise _retriable(typed_error(why, doing, self._servers)) from error
         except TidegateError:
             self._give_up(left[0])
             producer.close()
@@ -255,7 +255,7 @@ class EpochPublisher(Committer):
             producer.close()
             typed = typed_error(error.args[0], f"take the transactional id {name}", self._servers)
             # a timeout that the broker does not allow is refused for good
-            raise (typed if isinstance(typed, InvalidJob) else _told(typed)) from error
+            raise (typed if isinstance(typed, InvalidJob) else _retriable(typed)) from error
         is_own = name.branch == self._own_branch and name not in self._doubted
         try:
             published = {} if is_own else markers.read(since_ms)
@@ -282,6 +282,6 @@ def _is_decided(epoch: Epoch, identity: _Identity) -> bool:
     return said is not None
 
 
-def _told(error: TidegateError) -> ExternalError:
+def _retriable(error: TidegateError) -> ExternalError:
     """Converts an error to one that is retried."""
     return error if isinstance(error, ExternalError) else ExternalError(error.message)

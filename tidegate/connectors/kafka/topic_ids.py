@@ -24,19 +24,22 @@ def topic_ids(servers: str, properties: Mapping[str, str], topics: Collection[st
     found = {}
     client = admin(servers, properties)
     try:
-        asked: Mapping[str, Any] = client.describe_topics(
+        futures: Mapping[str, Any] = client.describe_topics(
             kafka.TopicCollection(list(topics)), request_timeout=CONTACT_TIMEOUT_S
         )
     except kafka.KafkaException:
         return {}
-    for topic, future in asked.items():
+    for topic, future in futures.items():
         try:
-            told = future.result(CONTACT_TIMEOUT_S).topic_id
+            described = future.result(CONTACT_TIMEOUT_S).topic_id
         except (kafka.KafkaException, TimeoutError):
             continue
-        if told is not None:
+        if described is not None:
             found[topic] = shown(
-                UUID(int=_bits(told.get_most_significant_bits()) << 64 | _bits(told.get_least_significant_bits()))
+                UUID(
+                    int=_bits(described.get_most_significant_bits()) << 64
+                    | _bits(described.get_least_significant_bits())
+                )
             )
     return {topic: topic_id for topic, topic_id in found.items() if topic_id != UNKNOWN}
 

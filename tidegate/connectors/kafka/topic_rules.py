@@ -50,7 +50,7 @@ class TopicRules:
         check_sizes(records, self._client_limit)
         for topic in records.column("topic").dictionary.to_pylist():
             if topic not in self._rules:
-                self._rules[topic] = self._asked(topic)
+                self._rules[topic] = self._looked_up(topic)
         known = self._rules.values()
         limits = [rule.limit_bytes for rule in known if rule.limit_bytes is not None]
         is_small = not limits or records.nbytes + _BATCH_BYTES + _MOST_VARINTS <= min(limits)
@@ -83,10 +83,10 @@ class TopicRules:
                     f"takes {rule.limit_bytes}: make it smaller, or raise max.message.bytes of the topic"
                 )
 
-    def _asked(self, topic: str) -> _Rule:
+    def _looked_up(self, topic: str) -> _Rule:
         kafka = library()
         try:
-            told = self._settings("topic", topic)
+            settings = self._settings("topic", topic)
         except (kafka.KafkaException, TimeoutError) as error:
             reason = error.args[0] if error.args else error
             if isinstance(reason, kafka.KafkaError) and reason.code() == kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:
@@ -97,8 +97,8 @@ class TopicRules:
             else:
                 _LOG.info("Kafka at %s did not report the settings of topic %r: %s", self._servers, topic, error)
             return _Rule()
-        limit = None if self._is_compressed else told.get("max.message.bytes")
-        return _Rule(None if limit is None else int(limit), "compact" in (told.get("cleanup.policy") or ""))
+        limit = None if self._is_compressed else settings.get("max.message.bytes")
+        return _Rule(None if limit is None else int(limit), "compact" in (settings.get("cleanup.policy") or ""))
 
     def _makes_topics(self) -> bool:
         """Returns whether the broker creates topics automatically."""
@@ -111,8 +111,8 @@ class TopicRules:
 
     def _settings(self, kind: str, name: str) -> dict[str, str | None]:
         resource: Any = importlib.import_module("confluent_kafka.admin").ConfigResource  # which its types do not export
-        asked = self._client().describe_configs([resource(kind, name)])
-        found = next(iter(asked.values())).result(METADATA_TIMEOUT_S)
+        futures = self._client().describe_configs([resource(kind, name)])
+        found = next(iter(futures.values())).result(METADATA_TIMEOUT_S)
         return {setting: entry.value for setting, entry in found.items()}
 
     def _client(self) -> Any:

@@ -89,21 +89,21 @@ def reason_of(error: Any) -> str:
 
 def place_of(conninfo: str) -> str:
     """Returns database, host and port of a connection string."""
-    told = _parts(conninfo)
-    return f"database {told.get('dbname', '')!r} at {told.get('host', 'the local socket')}:{told.get('port', 5432)}"
+    parts = _parts(conninfo)
+    return f"database {parts.get('dbname', '')!r} at {parts.get('host', 'the local socket')}:{parts.get('port', 5432)}"
 
 
 def without_secrets(conninfo: str) -> str:
     """Returns a connection string without passwords, for commands in messages."""
-    told = _parts(conninfo)
-    return str(library().conninfo.make_conninfo("", **{k: v for k, v in told.items() if "pass" not in k}))
+    parts = _parts(conninfo)
+    return str(library().conninfo.make_conninfo("", **{k: v for k, v in parts.items() if "pass" not in k}))
 
 
 def _parts(conninfo: str) -> dict[str, Any]:
     psycopg = library()
     try:
-        told: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(conninfo)
+        parts: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(conninfo)
     except psycopg.Error as error:
         raise InvalidJob(f"not a connection string of PostgreSQL: {str(error).strip()}") from None
-    SECRETS.learn({name: str(value) for name, value in told.items()})
-    return told
+    SECRETS.learn({name: str(value) for name, value in parts.items()})
+    return parts

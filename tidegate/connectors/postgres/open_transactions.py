@@ -40,7 +40,7 @@ class PostgresTransactions(TransactionLog):
         return True
 
     def transactions(self, listed: Sequence[Listed]) -> list[Transaction]:
-        open_ones, noted = self._asked() if self._conninfo else (set(), set())
+        open_ones, noted = self._listed() if self._conninfo else (set(), set())
         return [self._transaction(one, open_ones, noted) for one in listed]
 
     def unlisted(self, known: frozenset[str], operators: Mapping[tuple[str, str], str]) -> list[Transaction]:
@@ -114,7 +114,7 @@ class PostgresTransactions(TransactionLog):
             committable=one.committable,
         )
 
-    def _asked(self) -> tuple[set[str], set[str]]:
+    def _listed(self) -> tuple[set[str], set[str]]:
         """Returns the prepared or staged transactions, and those in the table of commits."""
         connection = connect(self._conninfo, _APPLICATION)
         try:

@@ -239,14 +239,16 @@ def staged(connection: Any, gid: str) -> Staging | None:
     found = connection.execute(query, [quoted(gid)]).fetchone()
     if found is None or not found[0]:
         return None
-    told = json.loads(found[0])
-    return Staging(gid, told["table"], tuple(told["columns"]), tuple(told["keys"]), told["number"])
+    description = json.loads(found[0])
+    return Staging(
+        gid, description["table"], tuple(description["columns"]), tuple(description["keys"]), description["number"]
+    )
 
 
 def keep_staged(connection: Any, staging: Staging, gid: str) -> None:
     """Renames an epoch's staging table to its gid and stores its description in a comment, in the open transaction."""
-    told = {name: value for name, value in asdict(staging).items() if name != "name"}
-    comment = library().sql.Literal(json.dumps(told)).as_string(connection)
+    description = {name: value for name, value in asdict(staging).items() if name != "name"}
+    comment = library().sql.Literal(json.dumps(description)).as_string(connection)
     connection.execute(f"ALTER TABLE {quoted(staging.name)} RENAME TO {quoted(gid)}")
     connection.execute(f"COMMENT ON TABLE {quoted(gid)} IS {comment}")
 

@@ -143,8 +143,8 @@ class EnumeratorHost(base.SourceReader):
                 self._running.add_reader(subtask)
             case AskForSplit(host):
                 self._running.handle_split_request(subtask, host)
-            case TellEnumerator(told):
-                self._running.handle_source_event(subtask, pickle.loads(told))
+            case TellEnumerator(event):
+                self._running.handle_source_event(subtask, pickle.loads(event))
             case ReachEnd():
                 self._ended.add(subtask)
             case _:

@@ -60,7 +60,7 @@ class Bucket:
         return f"{self.url}/{name}"
 
     def read(self, name: str) -> Found | None:
-        with self._asked("read", name):
+        with self._requesting("read", name):
             try:
                 answer = obstore.get(self._store, self._path(name))
             except FileNotFoundError:
@@ -71,7 +71,7 @@ class Bucket:
     def write(self, name: str, content: bytes, expected: Version | None) -> Version | None:
         """Writes an object if it has the expected version, or, for ``None``, if it does not exist. Returns its new version; ``None`` when the write was
         refused."""
-        with self._asked("write", name):
+        with self._requesting("write", name):
             try:
                 done = obstore.put(
                     self._store,
@@ -92,12 +92,12 @@ class Bucket:
 
     def put(self, name: str, content: bytes) -> None:
         """Writes an object unconditionally."""
-        with self._asked("write", name):
+        with self._requesting("write", name):
             obstore.put(self._store, self._path(name), content, use_multipart=False)
 
     def delete(self, name: str) -> None:
         """Removes an object; it may be missing."""
-        with self._asked("remove", name):
+        with self._requesting("remove", name):
             try:
                 obstore.delete(self._store, self._path(name))
             except FileNotFoundError:
@@ -106,7 +106,7 @@ class Bucket:
     def names(self, folder: str) -> dict[str, datetime]:
         """Returns the names of the objects in a folder, with the time of their last write by the clock of the store."""
         path = self._path(folder)
-        with self._asked("list", folder):
+        with self._requesting("list", folder):
             found = obstore.list_with_delimiter(self._store, f"{path}/")
             return {entry["path"].rpartition("/")[2]: entry["last_modified"] for entry in found["objects"]}
 
@@ -114,7 +114,7 @@ class Bucket:
         return f"{self._prefix}/{name}" if self._prefix else name
 
     @contextmanager
-    def _asked(self, what: str, name: str) -> Iterator[None]:
+    def _requesting(self, what: str, name: str) -> Iterator[None]:
         try:
             yield
         except (BaseError, OSError) as error:
@@ -123,12 +123,12 @@ class Bucket:
 
 def _update(expected: Version) -> UpdateVersion:
     """Converts a version for obstore, which requires that fields without a value are absent."""
-    told: UpdateVersion = {}
+    version: UpdateVersion = {}
     if expected.e_tag is not None:
-        told["e_tag"] = expected.e_tag
+        version["e_tag"] = expected.e_tag
     if expected.version is not None:
-        told["version"] = expected.version
-    return told
+        version["version"] = expected.version
+    return version
 
 
 def open_bucket(url: str, answer_s: float) -> Bucket:

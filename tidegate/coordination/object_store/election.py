@@ -196,9 +196,9 @@ class BucketElection:
             _log.error("%s", error.message)
             return lease.NotAnswered(error.message)
 
-    def _swapped(self, asked: lease.Swap) -> lease.LeaseEvent:
+    def _swapped(self, requested: lease.Swap) -> lease.LeaseEvent:
         try:
-            version = self._bucket.write(LEDGER, encode_ledger(asked.ledger, VERSION), asked.expected)
+            version = self._bucket.write(LEDGER, encode_ledger(requested.ledger, VERSION), requested.expected)
         except Unavailable as error:
             return lease.NotAnswered(error.message)
         return lease.SwapRefused() if version is None else lease.Swapped(version)

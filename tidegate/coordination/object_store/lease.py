@@ -276,7 +276,7 @@ class Lease:
         if self._is_leaving:
             return self._ask(Swap(released(self._base.ledger), self._base.version), now_ms)
         entries = dict(self._base.ledger.entries)
-        self._sent = {number: change(entries, asked) for number, asked in self._pending.items()}
+        self._sent = {number: change(entries, requested) for number, requested in self._pending.items()}
         self._doubtful.update(self._sent)
         return self._ask(Swap(renewed(self._base.ledger, entries), self._base.version), now_ms)
 

@@ -93,12 +93,12 @@ def chain_name(chain: Chain) -> str:
     """Returns the name of a vertex as Flink forms it: ``Source: numbers -> Map -> (Filter, Sink: print)``."""
 
     def named(node: StreamNode) -> str:
-        behind = [
+        consumers = [
             named(chain.nodes[chain.position_of(edge.target)]) for edge in chain.links if edge.source == node.node_id
         ]
-        if not behind:
+        if not consumers:
             return node.display_name
-        return f"{node.display_name} -> {behind[0] if len(behind) == 1 else '(' + ', '.join(behind) + ')'}"
+        return f"{node.display_name} -> {consumers[0] if len(consumers) == 1 else '(' + ', '.join(consumers) + ')'}"
 
     return named(chain.head)
 

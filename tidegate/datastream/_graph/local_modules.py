@@ -43,10 +43,10 @@ def python_file(file_path: str) -> Path:
 def shipped_files(python_files: Mapping[str, Path]) -> dict[str, bytes]:
     """Returns the contents of shipped files by name. Raises ``InvalidJob`` when a file cannot be read."""
     found: dict[str, bytes] = {}
-    beside = _imported_next_to_the_job()
+    siblings = _imported_next_to_the_job()
     try:
-        if beside:
-            found[JOB_MODULES] = zipped(beside)
+        if siblings:
+            found[JOB_MODULES] = zipped(siblings)
         for path in python_files.values():
             if path.is_dir():
                 found[f"{path.name}.zip"] = zipped(_importable(path))

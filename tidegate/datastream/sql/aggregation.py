@@ -115,10 +115,10 @@ def _parts_of(
     return _typed(made, made.aggregates[0].output_field(pa.schema([(f"{name}_of", kind)])).type, result)
 
 
-def check_result(parts: Parts, behind: pa.Schema, result: pa.DataType, node: Node, text: str) -> None:
-    """Raises ``InvalidJob`` unless the aggregate's result has DuckDB's type, on a window with the columns ``behind``."""
+def check_result(parts: Parts, after: pa.Schema, result: pa.DataType, node: Node, text: str) -> None:
+    """Raises ``InvalidJob`` unless the aggregate's result has DuckDB's type, on a window with the columns ``after``."""
     try:
-        found = parts.result.output_field(behind).type
+        found = parts.result.output_field(after).type
     except SchemaMismatch:
         found = None
     if found != result:

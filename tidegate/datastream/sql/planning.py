@@ -243,7 +243,7 @@ class _Grouping:
         check_aggregate(node, self.query.text)
         self.aggregates.append((node, f"__agg_{len(self.aggregates)}"))
 
-    def behind(self, node: Node) -> Node | None:
+    def after(self, node: Node) -> Node | None:
         """Returns the node after the window that corresponds to a node of the query; ``None``: there is none."""
         if _is_call(node, _WINDOW) and plain(arguments_of(node)) == plain(arguments_of(self.window)):
             return column_ref(_WINDOW[node["function_name"]])
@@ -362,7 +362,7 @@ def _window_of(
 
 
 def _after_grouping(grouping: _Grouping, node: Node) -> Node:
-    found: Node = replaced(node, grouping.behind)
+    found: Node = replaced(node, grouping.after)
     made = {"window_start", "window_end", *(name for name, _ in grouping.keys)}
     made |= {name for _, name in grouping.aggregates}
     for inside in walk(found):

@@ -112,7 +112,7 @@ def arguments_of(node: Node) -> list[Node]:
 
 def _check(node: Node, text: str) -> None:
     """Raises for clauses that streams do not support."""
-    told = {
+    unsupported = {
         "UNION, INTERSECT and EXCEPT (use DataStream.union)": node["type"] != "SELECT_NODE",
         "WITH": bool(node["cte_map"]["map"]),
     }
@@ -120,7 +120,7 @@ def _check(node: Node, text: str) -> None:
         table = node["from_table"]
         kinds = {modifier["type"] for modifier in node["modifiers"]}
         inside = {one["class"] for one in walk(node)}
-        told |= {
+        unsupported |= {
             "ORDER BY: a stream has no end to sort at": "ORDER_MODIFIER" in kinds,
             "LIMIT": "LIMIT_MODIFIER" in kinds,
             "DISTINCT: group by the columns in a window": "DISTINCT_MODIFIER" in kinds,
@@ -133,7 +133,7 @@ def _check(node: Node, text: str) -> None:
             or node["group_sets"] == [[]]
             or [sorted(one) for one in node["group_sets"]] not in ([], [list(range(len(node["group_expressions"])))]),
         }
-    for what, is_there in told.items():
+    for what, is_there in unsupported.items():
         if is_there:
             raise InvalidJob(f"sql on a stream knows no {what}: {text}")
     if table["type"] != "BASE_TABLE" or table["table_name"].lower() != "input":

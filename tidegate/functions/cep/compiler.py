@@ -252,8 +252,8 @@ class _Compiler:
         if isinstance(current, GroupPattern):
             return self._of_group(current, sink, proceed, is_optional=is_optional)
         state = self._state_of_stage(StateKind.NORMAL, takes=True)
-        behind = self._without_nots(sink)
-        state.add(Action.TAKE, behind, take)
+        following = self._without_nots(sink)
+        state.add(Action.TAKE, following, take)
         if is_optional:
             assert proceed is not None
             self._add_proceed(state, proceed)
@@ -261,7 +261,7 @@ class _Compiler:
             ignoring = state
             if is_optional or self._is_head_of_optional_group(current):
                 ignoring = self._state_of_stage(StateKind.NORMAL, takes=False)
-                ignoring.add(Action.TAKE, behind, take)
+                ignoring.add(Action.TAKE, following, take)
                 ignoring.add(Action.IGNORE, ignoring, ignore)
                 self._add_stops(ignoring)
             state.add(Action.IGNORE, ignoring, ignore)

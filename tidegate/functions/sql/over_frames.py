@@ -230,13 +230,15 @@ def _aggregates(
     def values(rows: Sequence[Row], peers: Peers) -> list[tuple[Any, ...]]:
         found = frames(rows, peers)
         if begins_first or lets_go:
-            return _moving(aggregates, rows, found)
-        return _anew(aggregates, rows, found)
+            return _adding_and_retracting(aggregates, rows, found)
+        return _recomputing(aggregates, rows, found)
 
     return values
 
 
-def _moving(aggregates: CompiledAggregates, rows: Sequence[Row], frames: Frames) -> list[tuple[Any, ...]]:
+def _adding_and_retracting(
+    aggregates: CompiledAggregates, rows: Sequence[Row], frames: Frames
+) -> list[tuple[Any, ...]]:
     """Computes aggregates over frames whose bounds only advance: each row is accumulated once and retracted once."""
     acc = aggregates.create()
     first = last = 0
@@ -253,7 +255,7 @@ def _moving(aggregates: CompiledAggregates, rows: Sequence[Row], frames: Frames)
     return made
 
 
-def _anew(aggregates: CompiledAggregates, rows: Sequence[Row], frames: Frames) -> list[tuple[Any, ...]]:
+def _recomputing(aggregates: CompiledAggregates, rows: Sequence[Row], frames: Frames) -> list[tuple[Any, ...]]:
     before: tuple[int, int] | None = None
     made: list[tuple[Any, ...]] = []
     for frame in frames:

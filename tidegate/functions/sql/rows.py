@@ -51,8 +51,8 @@ def batch_of_repeated(
     if has_kinds(schema):
         fields.pop()
         arrays = [pa.array([kind for kind, _ in changes], pa.int8())]
-    behind = fields[len(fields) - len(more) :]
-    arrays = [*(array_of_values(values, field.type) for values, field in zip(more, behind, strict=True)), *arrays]
+    after = fields[len(fields) - len(more) :]
+    arrays = [*(array_of_values(values, field.type) for values, field in zip(more, after, strict=True)), *arrays]
     rows = [row for _, row in changes]
     numbers = list(map(id, rows))
     distinct = dict(zip(numbers, rows, strict=True))

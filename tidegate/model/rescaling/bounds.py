@@ -45,10 +45,10 @@ def completed(graph: JobGraph, bounds: Bounds) -> dict[VertexId, ParallelismBoun
     most = {vertex.vertex_id: most_of(vertex) for vertex in graph.vertices}
     return {
         vertex_id: ParallelismBounds(
-            1 if asked.lower == NOT_SAID else asked.lower,
-            most.get(vertex_id, asked.upper) if asked.upper == NOT_SAID else asked.upper,
+            1 if requested.lower == NOT_SAID else requested.lower,
+            most.get(vertex_id, requested.upper) if requested.upper == NOT_SAID else requested.upper,
         )
-        for vertex_id, asked in bounds.items()
+        for vertex_id, requested in bounds.items()
     }
 
 
@@ -56,11 +56,11 @@ def problems_of(graph: JobGraph, bounds: Bounds) -> list[str]:
     """Returns why ``completed`` bounds are refused, with Flink's messages where it refuses them; empty: they are not."""
     vertices = {vertex.vertex_id: vertex for vertex in graph.vertices}
     problems = []
-    for vertex_id, asked in bounds.items():
+    for vertex_id, requested in bounds.items():
         vertex = vertices.get(vertex_id)
         if vertex is None:
             problems.append(f"Job vertex [{vertex_id}] was not found in the JobGraph.")
-        elif problem := _problem(vertex, asked):
+        elif problem := _problem(vertex, requested):
             problems.append(problem)
     problems += [
         f"The request is incomplete, missing job vertex [{vertex_id}] resource requirements."
@@ -136,30 +136,30 @@ def _common(group: tuple[JobVertex, ...], bounds: Bounds) -> _Joined:
     return group, ParallelismBounds(max(one.lower for one in each), min(one.upper for one in each))
 
 
-def _own(vertex: JobVertex, asked: ParallelismBounds) -> ParallelismBounds:
-    return ParallelismBounds(vertex.parallelism, vertex.parallelism) if vertex.keeps_parallelism else asked
+def _own(vertex: JobVertex, requested: ParallelismBounds) -> ParallelismBounds:
+    return ParallelismBounds(vertex.parallelism, vertex.parallelism) if vertex.keeps_parallelism else requested
 
 
-def _problem(vertex: JobVertex, asked: ParallelismBounds) -> str:
+def _problem(vertex: JobVertex, requested: ParallelismBounds) -> str:
     vertex_id = vertex.vertex_id
-    if asked.lower < 1 or asked.upper < 1:
+    if requested.lower < 1 or requested.upper < 1:
         return (
-            f"Both, the requested lower bound [{asked.lower}] and upper bound [{asked.upper}] for job vertex [{vertex_id}] "
+            f"Both, the requested lower bound [{requested.lower}] and upper bound [{requested.upper}] for job vertex [{vertex_id}] "
             "must be greater than zero."
         )
-    if asked.lower > asked.upper:
+    if requested.lower > requested.upper:
         return (
-            f"The requested lower bound [{asked.lower}] for job vertex [{vertex_id}] is higher than the upper bound "
-            f"[{asked.upper}]."
+            f"The requested lower bound [{requested.lower}] for job vertex [{vertex_id}] is higher than the upper bound "
+            f"[{requested.upper}]."
         )
-    if vertex.keeps_parallelism and asked.upper != vertex.parallelism:
+    if vertex.keeps_parallelism and requested.upper != vertex.parallelism:
         return (
-            f"The newly requested parallelism {asked.upper} for the job vertex {vertex_id} is not possible: {vertex.name!r} can only run with "
+            f"The newly requested parallelism {requested.upper} for the job vertex {vertex_id} is not possible: {vertex.name!r} can only run with "
             f"parallelism {vertex.parallelism}."
         )
-    if asked.upper > vertex.max_parallelism:
+    if requested.upper > vertex.max_parallelism:
         return (
-            f"The newly requested parallelism {asked.upper} for the job vertex {vertex_id} exceeds its maximum parallelism "
+            f"The newly requested parallelism {requested.upper} for the job vertex {vertex_id} exceeds its maximum parallelism "
             f"{vertex.max_parallelism}."
         )
     return ""

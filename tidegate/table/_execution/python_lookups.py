@@ -150,7 +150,7 @@ class AsyncPythonTable:
     def calls(self, keys: pa.RecordBatch) -> list[BatchCall]:
         """Returns the lookup of each key."""
         return [
-            BatchCall(partial(self._asked, row), partial(self._late, row)) for row in self._conversion.key_rows(keys)
+            BatchCall(partial(self._look_up, row), partial(self._late, row)) for row in self._conversion.key_rows(keys)
         ]
 
     def found(self, keys: Positions, answers: Sequence[list[Any]]) -> FoundRows:
@@ -162,7 +162,7 @@ class AsyncPythonTable:
         """Closes the user's object."""
         _closed(self._conversion.code)
 
-    async def _asked(self, row: Row) -> list[Any]:
+    async def _look_up(self, row: Row) -> list[Any]:
         try:
             return list(self._conversion._listed(await self._function.async_lookup(row)))
         except Exception as error:

@@ -134,9 +134,9 @@ def translate(
             (node,) = plan.inputs(node.id)
         return node
 
-    def order_of(node: Node, asked: Sequence[int]) -> tuple[SortField, ...]:
+    def order_of(node: Node, positions_of: Sequence[int]) -> tuple[SortField, ...]:
         """Returns the sort order of a node's rows by some of their fields."""
-        positions = list(asked)
+        positions = list(positions_of)
         found: dict[int, SortField] = {}
         if isinstance(node, plan_nodes.BatchSort1):
             found = {field.index: field for field in node.sort_spec.fields}
@@ -150,7 +150,7 @@ def translate(
         elif not isinstance(node, (plan_nodes.BatchExchange1, plan_nodes.BatchOverAggregate1, plan_nodes.BatchRank1)):
             raise UnsupportedPlan(f"node {node.id}, {node.kind}: the plan has no order of its rows: {node.description}")
         fields = order_of(plan.inputs(node.id)[0], positions)
-        return tuple([replace(field, index=position) for field, position in zip(fields, asked, strict=True)])
+        return tuple([replace(field, index=position) for field, position in zip(fields, positions_of, strict=True)])
 
     def batch_rank(node: plan_nodes.BatchRank1) -> DataStream:
         """Ranks rows within their partitions and keeps a range of ranks; local rank nodes below are dropped, since the global one does their work."""

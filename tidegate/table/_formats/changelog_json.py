@@ -237,9 +237,9 @@ class ChangelogReading:
             if not isinstance(payload, dict):
                 raise Unreadable("it is no JSON object")
             readers = zip(self.metadata, self._readers, strict=True)
-            beside = [self._beside(key, read, root, payload) for key, read in readers]
+            metadata = [self._metadata_of(key, read, root, payload) for key, read in readers]
             for kind, row in self._changes(payload):
-                yield (*(row[one] for one in names), *beside, kind)
+                yield (*(row[one] for one in names), *metadata, kind)
         except Unreadable as error:
             if self.ignores_errors:
                 return
@@ -312,7 +312,7 @@ class ChangelogReading:
         listed = LogicalType(TypeRoot.ARRAY, children=(self.row_type,))
         return self._tree.reader(listed)(value)
 
-    def _beside(self, key: str, read: Convert, root: Any, payload: dict[str, Any]) -> Any:
+    def _metadata_of(self, key: str, read: Convert, root: Any, payload: dict[str, Any]) -> Any:
         metadata = DIALECTS[self.dialect].metadata[key]
         first, *rest = metadata.path
         found = read((root if key == "schema" else payload).get(first))

@@ -128,8 +128,8 @@ class CachedTable:
     def look_up(self, keys: pa.RecordBatch) -> FoundRows:
         """Returns the rows of keys, from the cache or else from the table."""
         now_ms, get = self._now_ms(), self._cache.get
-        asked = [key for _, key in changes_of(keys)]
-        kept = [get(key, now_ms) for key in asked]
+        wanted = [key for _, key in changes_of(keys)]
+        kept = [get(key, now_ms) for key in wanted]
         places = np.array([place for place, rows in enumerate(kept) if rows for _ in rows], np.int64)
         found = FoundRows(places, batch_of([(INSERT, row) for rows in kept if rows for row in rows], self.schema))
         unknown = np.array([place for place, rows in enumerate(kept) if rows is None], np.int64)
@@ -141,7 +141,7 @@ class CachedTable:
             rows_of[place].append(row)
         now_ms = self._now_ms()
         for place, rows in zip(unknown.tolist(), rows_of, strict=True):
-            self._cache.put(asked[place], rows, now_ms)
+            self._cache.put(wanted[place], rows, now_ms)
         both = pa.concat_batches([found.rows, fresh.rows])
         return in_order(np.concatenate([found.keys, unknown[fresh.keys]]), both)
 

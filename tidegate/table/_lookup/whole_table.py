@@ -39,8 +39,8 @@ class IndexedRows:
         within = np.arange(len(parents)) - np.repeat(np.cumsum(counts) - counts, counts)
         places = self._order[np.repeat(first, counts) + within]
         same = np.ones(len(parents), bool)
-        for held, asked in zip(self._keys, keys.columns, strict=True):
-            equal = pc.equal(held.take(pa.array(places)), asked.take(pa.array(parents)))
+        for held, wanted in zip(self._keys, keys.columns, strict=True):
+            equal = pc.equal(held.take(pa.array(places)), wanted.take(pa.array(parents)))
             same &= equal.fill_null(False).to_numpy(zero_copy_only=False)
         return FoundRows(parents[same], self._rows.take(pa.array(places[same])))
 

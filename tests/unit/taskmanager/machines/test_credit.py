@@ -93,7 +93,7 @@ def test_receiver_answers_a_blocked_sender_once_all_is_consumed() -> None:
     receiver = ReceiverCredit()
     receiver.open(100)
     receiver.on_received(10)
-    receiver.on_asked()
+    receiver.on_requested()
     assert receiver.decide_grant(100) is None
     receiver.on_consumed(10)
     assert receiver.decide_grant(100) == GrantCredit(110, 10)

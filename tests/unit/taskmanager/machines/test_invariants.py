@@ -134,7 +134,7 @@ CASES: list[tuple[str, Callable[[], Machine]]] = [
     ("a window of 1 bytes", lambda: broken(credit.BufferDebloater(credit.WindowBounds()), _window=1)),
     ("61 bytes are consumed, and 60 were sent", lambda: broken(sender(), consumed=61)),
     ("were sent before the first grant", lambda: broken(sender(), _open=False)),
-    ("asked for before the first grant", lambda: broken(credit.SenderCredit(), _asked=True)),
+    ("asked for before the first grant", lambda: broken(credit.SenderCredit(), _requested=True)),
     ("61 bytes are consumed, 60 were received", lambda: broken(receiver(), consumed=61)),
     ("and more is queued", lambda: broken(receiver(), granted=10, consumed=20)),
     ("levels of checkpoint 1 are out of order", lambda: increments(Delta(2, 1), Delta(1, 2))),

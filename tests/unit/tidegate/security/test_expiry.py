@@ -23,28 +23,28 @@ def warned(log: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_a_process_without_certificates_has_no_such_metric() -> None:
-    assert Expiries().figures(NOW) == {}
+    assert Expiries().metrics(NOW) == {}
 
 
 def test_the_metric_is_of_the_one_that_expires_first_and_goes_below_zero() -> None:
     expiries = Expiries()
     expiries.note(INTERNAL, NOW + 400 * DAY, NOW)
     expiries.note(REST, NOW + 90 * DAY, NOW)
-    assert expiries.figures(NOW + DAY) == {REMAINING: 89 * 86_400}
-    assert expiries.figures(NOW + 91 * DAY) == {REMAINING: -86_400}
+    assert expiries.metrics(NOW + DAY) == {REMAINING: 89 * 86_400}
+    assert expiries.metrics(NOW + 91 * DAY) == {REMAINING: -86_400}
     expiries.note(REST, NOW + 800 * DAY, NOW + 91 * DAY)  # renewed
-    assert expiries.figures(NOW + 91 * DAY) == {REMAINING: 309 * 86_400}
+    assert expiries.metrics(NOW + 91 * DAY) == {REMAINING: 309 * 86_400}
 
 
 def test_a_warning_comes_from_a_month_before_once_a_day(caplog: pytest.LogCaptureFixture) -> None:
     expiries = Expiries()
     expiries.note(INTERNAL, NOW + 31 * DAY, NOW)
-    expiries.figures(NOW)
+    expiries.metrics(NOW)
     assert warned(caplog) == []
     for hours in (24, 25, 26):
-        expiries.figures(NOW + DAY + hours * HOUR)
+        expiries.metrics(NOW + DAY + hours * HOUR)
     assert warned(caplog) == ["the certificate in /keys/internal expires at 2026-06-01 12:00 UTC"]
-    expiries.figures(NOW + 32 * DAY)
+    expiries.metrics(NOW + 32 * DAY)
     assert warned(caplog) == ["the certificate in /keys/internal has expired at 2026-06-01 12:00 UTC: peers refuse it"]
 
 
@@ -52,5 +52,5 @@ def test_one_that_is_read_again_is_warned_of_again(caplog: pytest.LogCaptureFixt
     expiries = Expiries()
     for _ in range(2):
         expiries.note(INTERNAL, NOW + 2 * DAY, NOW)
-        expiries.figures(NOW)
+        expiries.metrics(NOW)
     assert len(warned(caplog)) == 2

@@ -19,7 +19,7 @@ FRAME_BYTES = 256 << 20
 """The largest answer that is accepted, in bytes: more than any fetch asks for, less than what a faulty peer could make us allocate."""
 
 _LOG = logging.getLogger(__name__)
-_told: set[str] = set()
+_logged_reasons: set[str] = set()
 
 _SECURITY = {name.lower(): name for name in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")}
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -75,8 +75,8 @@ def knows(properties: Mapping[str, str]) -> bool:
 def goes_by_column(properties: Mapping[str, str]) -> bool:
     """Returns whether the path by column is used; if not, logs why, once for each reason."""
     why = why_not_by_column(properties)
-    if why is not None and why not in _told:
-        _told.add(why)
+    if why is not None and why not in _logged_reasons:
+        _logged_reasons.add(why)
         _LOG.info("records of Kafka are handled one by one, which is slower: %s", why)
     return why is None
 

@@ -111,24 +111,24 @@ class Coordinator:
         gives_up_at = self._clock() + limit_s
         while True:
             left_s = max(gives_up_at - self._clock(), 0.0)
-            asked = False
+            is_sent = False
             try:
                 if self._node is None:
                     self._node = self._connections.coordinator(self._id, left_s)
-                asked = True
+                is_sent = True
                 answer = self._connections.ask(self._node, request(), left_s)
                 code = code_of(answer)
                 if not code:
                     return answer
-                asked = False  # and refused: it did nothing
+                is_sent = False  # and refused: it did nothing
                 raise refusal(code)
             except kafka.KafkaException as error:
-                told = error.args[0]
-                if (asked and not repeats_lost) or not _may_change(told) or self._clock() >= gives_up_at:
+                kafka_error = error.args[0]
+                if (is_sent and not repeats_lost) or not _may_change(kafka_error) or self._clock() >= gives_up_at:
                     raise
-                if told.code() != kafka.KafkaError.CONCURRENT_TRANSACTIONS:
+                if kafka_error.code() != kafka.KafkaError.CONCURRENT_TRANSACTIONS:
                     self._node = None
-                is_local = told.code() < 0
+                is_local = kafka_error.code() < 0
             self._connections.wait(_never, CONNECT_AGAIN_S if is_local else ASK_AGAIN_S)
 
 

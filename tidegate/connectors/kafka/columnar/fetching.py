@@ -49,7 +49,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _Asked:
+class _PendingFetch:
     future: Any
     positions: dict[Place, int]
     lists_offsets: bool
@@ -87,7 +87,7 @@ class ColumnarConsumer(ConsumerPort):
         self._connections = Connections(servers, properties)
         self._leaders = Leaders(self._connections, servers, clock)
         self._at: dict[Place, int] = {}
-        self._asked: dict[int, _Asked] = {}
+        self._pending: dict[int, _PendingFetch] = {}
         self._ends: dict[Place, int] = {}
         """Behind the last records of partitions, as answers said since the last take."""
         self._old_formats = False
@@ -127,7 +127,7 @@ class ColumnarConsumer(ConsumerPort):
         by_leader: dict[int, dict[Place, int]] = {}
         for place, offset in self._at.items():
             leader = self._leaders.of(place)
-            if leader is not None and leader not in self._asked:
+            if leader is not None and leader not in self._pending:
                 by_leader.setdefault(leader, {})[place] = offset
         for leader, positions in by_leader.items():
             if self._connections.is_paused(leader):
@@ -141,46 +141,46 @@ class ColumnarConsumer(ConsumerPort):
                 )
             # what lies in the socket while the subtask does not take more is no fault of the broker
             future = self._connections.send(leader, request, _NEVER_S)
-            self._asked[leader] = _Asked(future, logical or positions, bool(logical))
+            self._pending[leader] = _PendingFetch(future, logical or positions, bool(logical))
 
     def _wait(self) -> None:
         begins = self._clock()
         self._connections.wait(self._has_answer, FETCH_WAIT_S)
         waited_s = self._clock() - begins
-        for leader, asked in list(self._asked.items()):
-            asked.waited_s += waited_s
-            if asked.waited_s > ANSWER_LIMIT_S and not asked.future.is_done:
+        for leader, fetch in list(self._pending.items()):
+            fetch.waited_s += waited_s
+            if fetch.waited_s > ANSWER_LIMIT_S and not fetch.future.is_done:
                 _LOG.info(
                     "a broker of Kafka at %s did not answer a fetch request, so its connection is closed", self._servers
                 )
                 self._connections.drop(leader)
-                self._leaders.doubt(asked.positions)
-                del self._asked[leader]
+                self._leaders.doubt(fetch.positions)
+                del self._pending[leader]
 
     def _has_answer(self) -> bool:
-        return self._leaders.has_answer() or any(asked.future.is_done for asked in self._asked.values())
+        return self._leaders.has_answer() or any(fetch.future.is_done for fetch in self._pending.values())
 
     def _answers(self) -> list[_Found]:
         """Returns what all leaders have answered, and advances positions. Raises ``CorruptData``, ``ExternalError``."""
         found: list[_Found] = []
-        for leader, asked in [(leader, asked) for leader, asked in self._asked.items() if asked.future.is_done]:
-            del self._asked[leader]
-            if asked.future.exception is not None:
-                self._leaders.doubt(asked.positions)
-            elif asked.lists_offsets:
-                self._listed(asked)
+        for leader, fetch in [(leader, fetch) for leader, fetch in self._pending.items() if fetch.future.is_done]:
+            del self._pending[leader]
+            if fetch.future.exception is not None:
+                self._leaders.doubt(fetch.positions)
+            elif fetch.lists_offsets:
+                self._listed(fetch)
             else:
-                for one in answered(asked.future.value, self._leaders.topic_named):
-                    found += self._moved(one, asked.positions[one.place])
+                for one in answered(fetch.future.value, self._leaders.topic_named):
+                    found += self._moved(one, fetch.positions[one.place])
         return found
 
-    def _listed(self, asked: _Asked) -> None:
-        for topic in asked.future.value.topics:
+    def _listed(self, fetch: _PendingFetch) -> None:
+        for topic in fetch.future.value.topics:
             for one in topic.partitions:
                 place = topic.name, one.partition_index
                 if one.error_code:
                     self._refused(place, one.error_code)
-                elif self._at.get(place) == asked.positions[place]:
+                elif self._at.get(place) == fetch.positions[place]:
                     self._at[place] = one.offset
 
     def _moved(self, one: Answered, begin: int) -> Sequence[_Found]:
@@ -238,7 +238,7 @@ class ColumnarConsumer(ConsumerPort):
             self._servers,
         )
         self._old_formats = False
-        self._asked.clear()
+        self._pending.clear()
         self._connections.close()
         self._instead = MessageConsumer(self._shared, self._servers, with_keys=self._with_keys)
         self._instead.add(self._at)

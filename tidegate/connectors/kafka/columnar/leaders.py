@@ -96,11 +96,14 @@ class Leaders:
             self._learn(topic)
 
     def _failed(self, error: BaseException) -> None:
-        told = failure(error).args[0]
-        if told.code() in (library().KafkaError.SASL_AUTHENTICATION_FAILED, library().KafkaError._UNSUPPORTED_FEATURE):
-            raise typed_error(told, "connect", self._servers)
+        kafka_error = failure(error).args[0]
+        if kafka_error.code() in (
+            library().KafkaError.SASL_AUTHENTICATION_FAILED,
+            library().KafkaError._UNSUPPORTED_FEATURE,
+        ):
+            raise typed_error(kafka_error, "connect", self._servers)
         if not self._is_away:
-            _LOG.info("Kafka at %s does not answer, waiting for it: %s", self._servers, told.str())
+            _LOG.info("Kafka at %s does not answer, waiting for it: %s", self._servers, kafka_error.str())
         self._is_away = True
         self._learns_brokers = True  # those that it knows may be gone for good
         self._ask_at = self._clock() + ASK_AGAIN_S

@@ -48,7 +48,7 @@ class Topics:
         gives_up_at = self._clock() + limit_s
         last = 0
         while True:
-            code, leaders = self._asked(topic, max(gives_up_at - self._clock(), 0.0), last)
+            code, leaders = self._requested(topic, max(gives_up_at - self._clock(), 0.0), last)
             if not code:
                 return Topic(leaders, self._clock())
             if not is_soon(code) or self._clock() >= gives_up_at:
@@ -56,7 +56,7 @@ class Topics:
             last = code
             self._connections.wait(lambda: False, ASK_AGAIN_S)
 
-    def _asked(self, topic: str, limit_s: float, last: int) -> tuple[int, list[int]]:
+    def _requested(self, topic: str, limit_s: float, last: int) -> tuple[int, list[int]]:
         """Requests the metadata of a topic; returns an error code and the leaders. ``last``: the previous error code, which is raised when there is no
         answer in time."""
         future = self._connections.metadata([topic], may_create=True)
@@ -67,11 +67,11 @@ class Topics:
         if future.exception is not None:
             raise failure(future.exception, abort=True)
         self._connections.learn(future.value)
-        (told,) = future.value.topics
-        if told.error_code:
-            return int(told.error_code), []
-        leaders = [-1] * len(told.partitions)
-        for one in told.partitions:
+        (topic_metadata,) = future.value.topics
+        if topic_metadata.error_code:
+            return int(topic_metadata.error_code), []
+        leaders = [-1] * len(topic_metadata.partitions)
+        for one in topic_metadata.partitions:
             leaders[one.partition_index] = one.leader_id
         return (library().KafkaError.LEADER_NOT_AVAILABLE if -1 in leaders else 0), leaders
 

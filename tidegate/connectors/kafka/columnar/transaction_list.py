@@ -38,7 +38,7 @@ class TransactionList:
         found: set[str] = set()
         for node in self.connections.brokers():
             request = ListTransactionsRequest(state_filters=list(states), producer_id_filters=[], max_version=0)
-            answer = self._asked(node, request, lambda told: int(told.error_code))
+            answer = self._request(node, request, lambda reply: int(reply.error_code))
             found.update(one.transactional_id for one in answer.transaction_states)
         return sorted(one for one in found if one.startswith(prefix))
 
@@ -48,13 +48,13 @@ class TransactionList:
         for one in transactional_ids:
             node = self.connections.coordinator(one, self.limit_s)
             request = DescribeTransactionsRequest(transactional_ids=[one], max_version=0)
-            answer = self._asked(node, request, lambda told: 0)
-            for told in answer.transaction_states:
-                if not told.error_code:
-                    found[one] = Producer(told.producer_id, told.producer_epoch), str(told.transaction_state)
+            answer = self._request(node, request, lambda reply: 0)
+            for reply in answer.transaction_states:
+                if not reply.error_code:
+                    found[one] = Producer(reply.producer_id, reply.producer_epoch), str(reply.transaction_state)
         return found
 
-    def _asked(self, node: Any, request: Any, code_of: Callable[[Any], int]) -> Any:
+    def _request(self, node: Any, request: Any, code_of: Callable[[Any], int]) -> Any:
         """Sends a request; repeats it while the coordinator is starting."""
         codes = library().KafkaError
         gives_up_at = self.clock() + self.limit_s

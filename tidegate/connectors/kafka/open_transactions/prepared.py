@@ -51,8 +51,8 @@ class Prepared:
 
     def as_list(self) -> list[Committable]:
         """Returns the transaction as a committable."""
-        told = [TAG, self.transactional_id, self.identity.producer_id, self.identity.epoch]
-        return [*told, self.branch, self.subtask, self.checkpoint_id, self.prepared_at_ms, self.notes_topic]
+        values = [TAG, self.transactional_id, self.identity.producer_id, self.identity.epoch]
+        return [*values, self.branch, self.subtask, self.checkpoint_id, self.prepared_at_ms, self.notes_topic]
 
     @property
     def name(self) -> str:

@@ -44,9 +44,9 @@ class PreparedTransactions:
         found = [(one, Prepared.of(one.committable)) for one in listed]
         names = [TransactionName.parse(prepared.transactional_id) for _, prepared in found]
         self._prefixes.update(name.prefix for name in names if name is not None)
-        told = self._statuses([prepared for _, prepared in found]) if self._servers else {}
+        statuses = self._statuses([prepared for _, prepared in found]) if self._servers else {}
         return [
-            self._transaction(prepared, one, told.get(prepared.name, TransactionStatus.UNKNOWN))
+            self._transaction(prepared, one, statuses.get(prepared.name, TransactionStatus.UNKNOWN))
             for one, prepared in found
         ]
 
@@ -60,9 +60,9 @@ class PreparedTransactions:
                     name = TransactionName.parse(text)
                     if name is not None and name.prefix == prefix and (name.mark in marks or prefix == self._prefix):
                         names[text] = name
-            told = broker.described(names)
+            statuses = broker.described(names)
         found = [
-            _without_checkpoint(names[one], identity) for one, (identity, state) in told.items() if state == ONGOING
+            _without_checkpoint(names[one], identity) for one, (identity, state) in statuses.items() if state == ONGOING
         ]
         return [
             Transaction(

@@ -53,11 +53,11 @@ class RecordStarts:
             missing -= len(walked)
             if not missing:
                 break
-            run, behind = self._run(walked[-1], at, end, missing, many=count >= _MANY)
+            run, after = self._run(walked[-1], at, end, missing, many=count >= _MANY)
             if len(run):
                 pieces.append(run)
                 missing -= len(run)
-                at = behind
+                at = after
             steps = 1 if len(run) >= _FEW else min(2 * steps, _LONGEST_WALK)
         if at != end:
             raise BrokenChain(
@@ -88,10 +88,10 @@ class RecordStarts:
     def _run(self, previous: int, at: int, end: int, missing: int, *, many: bool) -> tuple[Numbers, int]:
         """Returns the starts of records from ``at`` on that can be found without walking, if they are more than a few."""
         if many:
-            run, behind = self._even_run(previous, at, end, missing)
-            return (run, behind) if len(run) >= min(_FEW, missing) else self._candidates.run(at, missing)
-        run, behind = self._candidates.run(at, missing) if missing else (_NONE, at)
-        return (run, behind) if len(run) >= min(_FEW, missing) else self._even_run(previous, at, end, missing)
+            run, after = self._even_run(previous, at, end, missing)
+            return (run, after) if len(run) >= min(_FEW, missing) else self._candidates.run(at, missing)
+        run, after = self._candidates.run(at, missing) if missing else (_NONE, at)
+        return (run, after) if len(run) >= min(_FEW, missing) else self._even_run(previous, at, end, missing)
 
     def _even_run(self, previous: int, at: int, end: int, missing: int) -> tuple[Numbers, int]:
         """Returns the starts of records from ``at`` on that are as long as the previous one."""

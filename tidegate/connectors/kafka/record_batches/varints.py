@@ -29,14 +29,14 @@ def read(data: Bytes, at: Numbers, longest: int) -> tuple[Numbers, Numbers]:
     if not byte.size or byte.max() < 0x80:
         return _ONE_BYTE.take(byte), at + 1
     value = (byte & 0x7F).astype(np.uint64)
-    behind = at + 1
+    after = at + 1
     rows = _continued(byte, None)
     for place in range(1, longest):
         byte = data.take(at[rows] + place, mode="clip")
         value[rows] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * place)
-        behind[rows] += 1
+        after[rows] += 1
         if byte.max() < 0x80:
-            return _from_zigzag(value), behind
+            return _from_zigzag(value), after
         rows = _continued(byte, rows)
     raise TooLong(int(np.arange(len(at))[rows][0]))
 

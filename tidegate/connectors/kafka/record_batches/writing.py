@@ -49,13 +49,13 @@ def encode(
     """
     assert len(values) > 0, "a record batch has a record"
     times = _times(timestamps, now_ms)
-    records, behind = _records(keys, values, times), _NO_HEADERS
+    records, after = _records(keys, values, times), _NO_HEADERS
     if compression != "none":
-        plain = pa.py_buffer(b"".join((records.data, behind)))
-        records, behind = np.frombuffer(codecs.compress(compression, plain), np.uint8), b""
+        plain = pa.py_buffer(b"".join((records.data, after)))
+        records, after = np.frombuffer(codecs.compress(compression, plain), np.uint8), b""
     header = HEADER.pack(
         0,
-        HEADER.size - LENGTH_ENDS_AT + len(records) + len(behind),
+        HEADER.size - LENGTH_ENDS_AT + len(records) + len(after),
         -1,
         MAGIC,
         0,
@@ -69,8 +69,8 @@ def encode(
         len(values),
     )
     checked = header[CHECKED_FROM:]
-    checksum = google_crc32c.extend(google_crc32c.extend(google_crc32c.value(checked), records), behind)
-    return bytearray().join((header[: CHECKED_FROM - 4], checksum.to_bytes(4, "big"), checked, records.data, behind))
+    checksum = google_crc32c.extend(google_crc32c.extend(google_crc32c.value(checked), records), after)
+    return bytearray().join((header[: CHECKED_FROM - 4], checksum.to_bytes(4, "big"), checked, records.data, after))
 
 
 def cut(keys: pa.Array, values: pa.Array, limit_bytes: int) -> Iterator[tuple[int, int]]:
@@ -113,8 +113,8 @@ def _records(keys: pa.Array, values: pa.Array, times: npt.NDArray[np.int64]) -> 
     order = np.arange(len(pieces) * count, dtype=np.int32).reshape(len(pieces), count).T.ravel()
     joined = pa.concat_arrays(pieces).take(pa.array(order))
     _, ends, content = joined.buffers()
-    behind = int(np.frombuffer(ends, np.int32, len(joined) + 1)[-1])
-    return np.frombuffer(content, np.uint8, behind)[len(_NO_HEADERS) :]
+    after = int(np.frombuffer(ends, np.int32, len(joined) + 1)[-1])
+    return np.frombuffer(content, np.uint8, after)[len(_NO_HEADERS) :]
 
 
 class _Column:
