@@ -96,5 +96,5 @@ async def start_services(configuration: Configuration, services: Services, shutd
     rest_host = configuration.get(RestOptions.ADDRESS) or host
     place = f"{host}:{advertised_port(configuration, bound)}"
     await availability.publish(Contact(availability.process, place, f"{rest_host}:{rest_port}"))
-    services.started(f"jobs: {availability.told}", core.suspend)
+    services.started(f"jobs: {availability.description}", core.suspend)
     return Listening(bound, rest_port, availability.term)

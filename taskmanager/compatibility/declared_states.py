@@ -236,28 +236,28 @@ def _open(spec: OperatorSpec, function: UserObject, found: DeclaredStates) -> No
     found.is_opened = True
     if not isinstance(function, Function):
         return
-    keyed = None if found.key_type is None else _AskedBackend(spec.name, _NO_GROUPS, found.key_type)
+    keyed = None if found.key_type is None else _RecordingBackend(spec.name, _NO_GROUPS, found.key_type)
     store = None if keyed is None else StateStore(keyed)
     user, context = UserFunction(function, spec.name), _context_of(spec)
     try:
         user.open(context, store)
     finally:
         user.close()
-    found.elements.update(user.asked_for())
-    found.keyed.update({} if keyed is None else keyed.asked)
+    found.elements.update(user.requested_states())
+    found.keyed.update({} if keyed is None else keyed.requested)
 
 
-class _AskedBackend(KeyedStateBackend):
+class _RecordingBackend(KeyedStateBackend):
     """A backend that records which states were requested."""
 
     def __init__(self, operator: str, owned: KeyGroupRange, key_type: TypeInformation) -> None:
         super().__init__(operator, owned, key_type)
-        self.asked: dict[str, EntryFormat] = {}
+        self.requested: dict[str, EntryFormat] = {}
 
     def table(
         self, state_name: str, kind: str, value_type: TypeInformation | None, ttl: Ttl | None = None
     ) -> StateTable:
-        self.asked[state_name] = EntryFormat(self.operator, state_name, kind, self._key_type, value_type, ttl)
+        self.requested[state_name] = EntryFormat(self.operator, state_name, kind, self._key_type, value_type, ttl)
         return super().table(state_name, kind, value_type, ttl)
 
 

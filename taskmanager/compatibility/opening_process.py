@@ -75,7 +75,7 @@ def main() -> None:
         except MemoryError:
             answer = dumps(f"it takes more than {most_bytes >> 20} MiB of memory")
         except BaseException as error:  # noqa: BLE001  (a function may call sys.exit())
-            answer = dumps(_told(error))
+            answer = dumps(_description_of(error))
         answers.write(LENGTH.pack(len(answer)) + answer)
         answers.flush()
     os._exit(0)  # a thread that a function started does not hold the process
@@ -114,7 +114,7 @@ def _leave_the_network() -> None:
             Path("/proc/self/gid_map").write_text(f"{group} {group} 1", encoding="ascii")
 
 
-def _told(error: BaseException) -> str:
+def _description_of(error: BaseException) -> str:
     """Returns the first error of a chain of causes as one line."""
     while error.__cause__ is not None:
         error = error.__cause__

@@ -187,8 +187,8 @@ class DataClient:
             self._read(framed)
         except OSError as second:
             self._lost(self._why(second))
-        except TidegateError as told:
-            self._fail(told)
+        except TidegateError as reported:
+            self._fail(reported)
         else:
             self._lost(self._why(error))
 

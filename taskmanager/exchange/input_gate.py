@@ -237,7 +237,7 @@ class ChannelInputGate:
                 channel.schema = read_schema(frame)
                 return
             if frame.type is FrameType.EVENT:
-                event = self._told(channel, frame)
+                event = self._event_of(channel, frame)
         except CorruptFrame as error:
             raise type(error)(f"{channel.name}: {error.message}") from error
         if frame.type is FrameType.BATCH:
@@ -247,7 +247,7 @@ class ChannelInputGate:
             self._open -= 1
         self._put(index, channel, QueuedFrame(frame, event, channel.schema))
 
-    def _told(self, channel: _Channel, frame: Frame) -> ChannelEvent:
+    def _event_of(self, channel: _Channel, frame: Frame) -> ChannelEvent:
         event = decode_event(memoryview(frame.payload))
         if isinstance(event, ChannelUnavailable):
             raise SubtaskLost(f"{channel.name}: the producer lost its data: {event.reason}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import xxhash
 
-from tidegate.model.accumulators import UserAccumulator, check_known, merged, results, told
+from tidegate.model.accumulators import UserAccumulator, check_known, merged, results, serialized
 from tidegate.model.checkpoint import StateHandle
 from tidegate.model.errors import CorruptData
 from tidegate.model.values import Json
@@ -90,9 +90,9 @@ class Counts:
         check_known(name, accumulator)
         self._accumulators.append((name, accumulator))
 
-    def told(self) -> dict[str, float]:
+    def all_values(self) -> dict[str, float]:
         return {**self._values, **{name: read() for name, read in self._watched.items()}}
 
     def accumulated(self) -> dict[str, Json]:
         """Returns the results of the accumulators by name, in the form in which a job returns them."""
-        return results(merged(told({name: one}) for name, one in self._accumulators))
+        return results(merged(serialized({name: one}) for name, one in self._accumulators))

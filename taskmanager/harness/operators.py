@@ -250,7 +250,7 @@ class OperatorHarness:
     @property
     def metrics(self) -> Mapping[str, float]:
         """The metrics of operators and user functions, by name."""
-        return self._counts.told()
+        return self._counts.all_values()
 
     @property
     def accumulators(self) -> Mapping[str, Json]:

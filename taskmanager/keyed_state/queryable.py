@@ -65,7 +65,7 @@ class QueryableState:
             )
         else:
             found = decode_column(self.key_type, column)
-        asked = _forms(found, self.name)
+        forms = _forms(found, self.name)
         groups = key_groups(hash_keys(found), max_parallelism)
         if len(groups) and (groups.min() < self.owned.start or groups.max() > self.owned.end):
             raise StateNotServed(
@@ -73,7 +73,7 @@ class QueryableState:
                 "that the request names: ask the JobManager where they are now"
             )
         rows, values = [], []
-        for row, (group, key) in enumerate(zip(groups.tolist(), asked, strict=True)):
+        for row, (group, key) in enumerate(zip(groups.tolist(), forms, strict=True)):
             value = self.read(group, key)
             if value is not None:
                 rows.append(row)

@@ -360,8 +360,8 @@ class TaskTable:
             is_listening = event.state is ExecutionState.INITIALIZING
             return (ReportState(task.attempt, event.state, None, task.data_address if is_listening else None),)
         task.phase = TaskPhase.ENDED
-        is_as_told = task.stopping is None or event.state is ExecutionState.FINISHED
-        task.outcome = Outcome(event.state, event.error) if is_as_told else task.stopping
+        is_outcome_of_subtask = task.stopping is None or event.state is ExecutionState.FINISHED
+        task.outcome = Outcome(event.state, event.error) if is_outcome_of_subtask else task.stopping
         return (
             StopTimers(task.attempt),
             CloseStream(task.attempt),

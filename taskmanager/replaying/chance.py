@@ -46,7 +46,7 @@ class AskedForChance:
     def _look(self, frame: FrameType, event: str, called: Any) -> None:
         if event != "c_call":
             return
-        name = _asked(called)
+        name = _name_of(called)
         caller = _caller(frame) if name else None
         if caller is None:
             return
@@ -57,7 +57,7 @@ class AskedForChance:
             self.found.append(f"{code.co_filename}:{caller.f_lineno}, in {code.co_qualname}, calls {name}")
 
 
-def _asked(called: Any) -> str:
+def _name_of(called: Any) -> str:
     """Returns the name of a called function of the clock or of random numbers; empty for any other function."""
     name, owner = getattr(called, "__name__", ""), getattr(called, "__self__", None)
     if name in _CLOCKS and getattr(owner, "__name__", "") == "time":

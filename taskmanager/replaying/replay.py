@@ -250,9 +250,9 @@ class FailureReplay:
             self._counters.records_out = call.emitted  # a later call is compared by itself
         if not self._is_compared or self._observer is not None or call.kind in _OF_CHECKPOINTS:
             return
-        if clock.asked != clock.given:
+        if clock.reads != clock.given:
             self._differs(
-                f"{_words(call)}, up to record {self.outcome.records}: the clock was asked {clock.given} times, in the replay {clock.asked} times"
+                f"{_words(call)}, up to record {self.outcome.records}: the clock was asked {clock.given} times, in the replay {clock.reads} times"
             )
 
     def _differs(self, text: str) -> None:

@@ -26,7 +26,7 @@ class ReplayClock:
     """A clock that returns the recorded readings of the replayed call. Further readings return the last one; all are counted."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.reads = 0
         self.given = 0
         self._now_ms = 0
         self._readings: deque[list[int]] = deque()
@@ -40,14 +40,14 @@ class ReplayClock:
         """Begins a call with its recorded readings: pairs of a time and the number of its repetitions."""
         self._readings = deque([value, times] for value, times in readings)
         self.given = sum(times for _, times in readings)
-        self.asked, self._is_inside = 0, True
+        self.reads, self._is_inside = 0, True
 
     def end(self) -> None:
         self._is_inside = False
 
     def now_ms(self) -> int:
         if self._is_inside:
-            self.asked += 1
+            self.reads += 1
             if self._readings:
                 first = self._readings[0]
                 self._now_ms = first[0]

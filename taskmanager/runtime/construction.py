@@ -204,11 +204,11 @@ class SubtaskBuilder:
         )
 
     def _watch(self, chain: OperatorChain, outputs: Sequence[KeyedPartition], gate: InputGate | None) -> None:
-        figures = self.counters.figures
-        figures |= {**output_metrics(outputs), **mailbox_metrics(self.mailbox)}
-        figures["numFiredTimers"] = lambda: chain.timers_fired
+        gauges = self.counters.gauges
+        gauges |= {**output_metrics(outputs), **mailbox_metrics(self.mailbox)}
+        gauges["numFiredTimers"] = lambda: chain.timers_fired
         if gate is not None:
-            figures |= input_metrics(gate)
+            gauges |= input_metrics(gate)
 
     def _make_input(
         self,
@@ -303,9 +303,9 @@ class SubtaskBuilder:
             )
         return edges
 
-    def probe(self, point: str, told: Mapping[str, object]) -> None:
+    def probe(self, point: str, details: Mapping[str, object]) -> None:
         if self.environment.probe is not None:
-            self.environment.probe(point, told)
+            self.environment.probe(point, details)
 
 
 def origin_of(deployment: TaskDeployment) -> str:

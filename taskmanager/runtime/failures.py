@@ -92,5 +92,9 @@ def _record_text(raised: TidegateError, shown: ShownRecord) -> str:
     show = show_record if shown is ShownRecord.VALUE else show_shape
     if raised.inputs_words:
         return "; " + raised.inputs_words.format(*map(show, raised.inputs))
-    told = " and ".join(show(record) for record in raised.inputs)
-    return f"; the input record was {told}" if len(raised.inputs) == 1 else f"; the input records were {told}"
+    shown_records = " and ".join(show(record) for record in raised.inputs)
+    return (
+        f"; the input record was {shown_records}"
+        if len(raised.inputs) == 1
+        else f"; the input records were {shown_records}"
+    )

@@ -138,10 +138,10 @@ class SubtaskRun:
         if self._lifecycle.is_over:
             return
         initialized_ms = self._clock.monotonic_ms() - began_ms
-        self._counters.figures["initializationTime"] = lambda: initialized_ms
-        self._counters.figures["isBackPressured"] = lambda: loop.is_congested
+        self._counters.gauges["initializationTime"] = lambda: initialized_ms
+        self._counters.gauges["isBackPressured"] = lambda: loop.is_congested
         if self._environment.resident_bytes is not None:
-            self._counters.figures[RESIDENT_MEMORY] = self._environment.resident_bytes
+            self._counters.gauges[RESIDENT_MEMORY] = self._environment.resident_bytes
         self._on_lifecycle(lifecycle.Initialized())
         if gate is None and partitions:
             self._environment.step_back(settings.source_nice)
@@ -242,7 +242,7 @@ class SubtaskRun:
     def _final_state(self, error: ErrorInfo | None) -> ExecutionState:
         outcome = _LAST_WORDS[self._lifecycle.state]
         if self._lifecycle.state is not lifecycle.LifecycleState.CUT_OFF:
-            self._port.metrics(self._counters.told())
+            self._port.metrics(self._counters.report())
             self._port.state_changed(outcome, error)
         return outcome
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tidegate.model.accumulators import Told
+from tidegate.model.accumulators import SerializedAccumulator
 from tidegate.model.channel_events import Barrier
 from tidegate.model.checkpoint import Acknowledgement, DeclineReason
 from tidegate.model.coordinators.operator_events import OperatorEvent
@@ -117,7 +117,7 @@ class TaskMetrics:
     """Metrics of the runtime, by Flink's name."""
     operator_ids: Mapping[str, str] = field(default_factory=dict)
     """The ids of the operators, by operator name."""
-    accumulators: Mapping[str, Told] = field(default_factory=dict)
+    accumulators: Mapping[str, SerializedAccumulator] = field(default_factory=dict)
 
 
 class ControlPort(Protocol):

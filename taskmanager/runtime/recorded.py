@@ -252,7 +252,7 @@ def recorded_mail(mail: SendMail | None, recorder: Recorder | None) -> SendMail 
     return lambda call: mail(lambda: recorded(call))
 
 
-def keep_failure(environment: SubtaskEnvironment, raised: UserError, told: ErrorInfo) -> None:
+def keep_failure(environment: SubtaskEnvironment, raised: UserError, info: ErrorInfo) -> None:
     """Keeps a failure with the recorded input before it, and adds to the details of ``raised`` how to replay it, or why it could not be kept."""
     keeper = environment.failures
     assert keeper is not None
@@ -261,7 +261,7 @@ def keep_failure(environment: SubtaskEnvironment, raised: UserError, told: Error
         return environment.open_segments(location).read(handle)
 
     try:
-        raised.kept_failure = keeper.keep(told, environment.clock.now_ms(), read_state)
+        raised.kept_failure = keeper.keep(info, environment.clock.now_ms(), read_state)
         kept = f"to run it again here, with the same records: tidegate replay {raised.kept_failure}"
     except TidegateError as error:
         kept = f"it was not kept for `tidegate replay`: {error.message}"

@@ -135,14 +135,14 @@ class SubtaskLoop:
             case CallMail(call):
                 call()
             case QueryState():
-                self._kv_states.asked(mail)
+                self._kv_states.queue(mail)
             case ConnectInputs():
                 pass  # all inputs are connected before the loop starts: a repeated message
             case _:
                 assert_never(mail)
 
     def tell_metrics(self) -> None:
-        self._port.metrics(self._counters.told())
+        self._port.metrics(self._counters.report())
 
     def _take_mails(self) -> bool:
         mails = self._mailbox.take_all()

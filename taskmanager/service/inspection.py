@@ -37,7 +37,7 @@ class SubtaskAnswers(Generic[T]):
     def __init__(self) -> None:
         self._waiting: dict[AttemptId, list[asyncio.Future[Sequence[T]]]] = {}
 
-    def told(self, attempt: AttemptId, answer: Iterable[T]) -> None:
+    def answered(self, attempt: AttemptId, answer: Iterable[T]) -> None:
         """Takes the answer of a subtask."""
         found = list(answer)
         for waiting in self._waiting.pop(attempt, ()):
@@ -48,12 +48,12 @@ class SubtaskAnswers(Generic[T]):
         self, streams: Mapping[AttemptId, Stream], wait_ms: int, question: subtask_pb2.ToSubtask
     ) -> dict[AttemptId, Sequence[T]]:
         """Sends a request to all given subtasks; returns the answers. Those that do not answer in time are absent."""
-        asked = {attempt: self._ask(attempt, stream, question) for attempt, stream in streams.items()}
-        if asked:
-            await asyncio.wait(asked.values(), timeout=wait_ms / 1000)
-        for attempt, waiting in asked.items():
+        futures = {attempt: self._ask(attempt, stream, question) for attempt, stream in streams.items()}
+        if futures:
+            await asyncio.wait(futures.values(), timeout=wait_ms / 1000)
+        for attempt, waiting in futures.items():
             self._forget(attempt, waiting)
-        return {attempt: waiting.result() for attempt, waiting in asked.items() if not waiting.cancelled()}
+        return {attempt: waiting.result() for attempt, waiting in futures.items() if not waiting.cancelled()}
 
     def _ask(self, attempt: AttemptId, stream: Stream, question: subtask_pb2.ToSubtask) -> asyncio.Future[Sequence[T]]:
         waiting: asyncio.Future[Sequence[T]] = asyncio.get_running_loop().create_future()

@@ -155,9 +155,9 @@ class SubtaskControl:
             case "metrics":
                 self._executor.measures.measured(attempt, message.metrics)
             case "threads":
-                self._executor.dumps.told(attempt, message.threads.threads)
+                self._executor.dumps.answered(attempt, message.threads.threads)
             case "stacks":
-                self._executor.samples.told(attempt, message.stacks.stacks)
+                self._executor.samples.answered(attempt, message.stacks.stacks)
             case "acknowledge":
                 number = message.acknowledge.checkpoint_id
                 self._executor.post(tv.SubtaskReported(attempt, message, acknowledged=number))

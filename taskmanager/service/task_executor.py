@@ -352,10 +352,10 @@ class TaskExecutor:
                 )
                 self._tell_now("DeclineCheckpoint", decline)
             case "operator_event":
-                told = common_pb2.OperatorEventRequest(
+                event_request = common_pb2.OperatorEventRequest(
                     generation=generation, attempt=text, event=message.operator_event
                 )
-                self._tell_now("SendOperatorEvent", told)
+                self._tell_now("SendOperatorEvent", event_request)
             case "end_of_data":
                 self._tell_now("EndOfData", jobmanager_pb2.EndOfDataRequest(generation=generation, attempt=text))
 

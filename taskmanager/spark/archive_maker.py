@@ -67,12 +67,12 @@ def _run(settings: SessionSettings) -> None:
 
 
 def main() -> None:
-    told: Mapping[str, object] = json.load(sys.stdin)
-    properties = told["properties"]
+    request: Mapping[str, object] = json.load(sys.stdin)
+    properties = request["properties"]
     assert isinstance(properties, dict)
     os.nice(19)
     signal.alarm(LIMIT_S)
-    sys.exit(0 if make(ClassArchive(Path(str(told["file"])), properties)) else 1)
+    sys.exit(0 if make(ClassArchive(Path(str(request["file"])), properties)) else 1)
 
 
 if __name__ == "__main__":

@@ -113,12 +113,12 @@ class ClassArchive:
         if environment.get("CI") or not prepared(self.folder) or self.failure.exists() or self.is_usable():
             return False
         try:
-            with tempfile.TemporaryFile("w+") as told:
-                json.dump({"file": str(self.file), "properties": dict(self.properties)}, told)
-                told.seek(0)
+            with tempfile.TemporaryFile("w+") as request_file:
+                json.dump({"file": str(self.file), "properties": dict(self.properties)}, request_file)
+                request_file.seek(0)
                 process = subprocess.Popen(
                     [sys.executable, "-P", "-m", MAKER],
-                    stdin=told,
+                    stdin=request_file,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                     cwd=self.folder,

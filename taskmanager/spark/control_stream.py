@@ -191,18 +191,18 @@ class ControlStream:
         self._outbox.put(subtask_pb2.FromSubtask(listening=subtask_pb2.FromSubtask.Listening(address=address)))
 
     def acknowledge(self, acknowledgement: Acknowledgement) -> None:
-        told = common_pb2.Acknowledgement(
+        message = common_pb2.Acknowledgement(
             checkpoint_id=acknowledgement.checkpoint_id,
             snapshot=snapshot_to_pb(acknowledgement.snapshot),
             metrics=checkpoint_metrics_to_pb(acknowledgement.metrics),
         )
-        self._outbox.put(subtask_pb2.FromSubtask(acknowledge=told))
+        self._outbox.put(subtask_pb2.FromSubtask(acknowledge=message))
 
     def decline(self, checkpoint_id: int, reason: DeclineReason, error: ErrorInfo | None = None) -> None:
-        told = subtask_pb2.FromSubtask.Decline(
+        message = subtask_pb2.FromSubtask.Decline(
             checkpoint_id=checkpoint_id, reason=reason.value, error=optional_error_to_pb(error)
         )
-        self._outbox.put(subtask_pb2.FromSubtask(decline=told))
+        self._outbox.put(subtask_pb2.FromSubtask(decline=message))
 
     def end_of_data(self) -> None:
         self._outbox.put(subtask_pb2.FromSubtask(end_of_data=subtask_pb2.FromSubtask.EndOfData()))

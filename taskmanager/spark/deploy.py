@@ -231,13 +231,13 @@ class SparkDeployer:
             return
         is_logged = False
         while submission.attempt not in self._cancelled:
-            cores, running, beside = self._session.cores(), self._occupied(), bool(self._served)
+            cores, running, is_serving = self._session.cores(), self._occupied(), bool(self._served)
             self._most_cores = max(self._most_cores, cores)
             cores -= sum(self._leaving.values())
-            if running + beside <= cores:
+            if running + is_serving <= cores:
                 return
-            if running + beside > self._most_cores:
-                more = ", and one more for what Spark reads and writes for them" if beside else ""
+            if running + is_serving > self._most_cores:
+                more = ", and one more for what Spark reads and writes for them" if is_serving else ""
                 raise NoResourceAvailable(
                     f"{submission.task_name}: Spark has {cores} cores, and the subtasks of this TaskManager need at least {running}, "
                     f"each one for life{more}; give spark.master more cores, or lower the parallelism"

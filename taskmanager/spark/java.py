@@ -33,7 +33,7 @@ def find_java(java_home: str | None = None) -> Path:
 def check_java(program: Path) -> int:
     """Returns the major version of Java. Raises ``ExternalError`` when the program does not run or is too old."""
     try:
-        told = subprocess.run(
+        completed = subprocess.run(
             [program, "-XX:-UsePerfData", "-version"],
             capture_output=True,
             text=True,
@@ -43,9 +43,9 @@ def check_java(program: Path) -> int:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ExternalError(f"{program} does not run: {error}. {_ADVICE}") from error
-    version = parse_version(told.stderr + told.stdout)
+    version = parse_version(completed.stderr + completed.stdout)
     if version is None:
-        said = (told.stderr or told.stdout).strip().splitlines()[:1]
+        said = (completed.stderr or completed.stdout).strip().splitlines()[:1]
         raise ExternalError(
             f"{program} -version says {said[0] if said else 'nothing'!r}, which is no version. {_ADVICE}"
         )

@@ -129,8 +129,8 @@ def start_jvm(properties: Mapping[str, str], directory: Path, log_file: Path, be
     write_properties(properties, file)
     # Besides spark-defaults.conf, as `--conf` would be read.
     command = [str(spark_home() / "bin" / "spark-submit"), "--load-spark-defaults", "--properties-file", str(file)]
-    told = directory / "gateway"
-    environment = {**os.environ, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)}
+    gateway_file = directory / "gateway"
+    environment = {**os.environ, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(gateway_file)}
     environment.setdefault("SPARK_LAUNCHER_OPTS", _QUICK)
     with log_file.open("ab") as log:
         process = subprocess.Popen(
@@ -146,7 +146,7 @@ def start_jvm(properties: Mapping[str, str], directory: Path, log_file: Path, be
     assert process.stdin is not None
     began(process)
     try:
-        port, secret = _wait_for_gateway(process, told, timeout_s)
+        port, secret = _wait_for_gateway(process, gateway_file, timeout_s)
     except ExternalError:
         process.stdin.close()
         raise
@@ -254,10 +254,10 @@ def guard_converters_of_numpy() -> None:
             converters[place] = OfNumpy(converter)
 
 
-def _wait_for_gateway(process: subprocess.Popen[bytes], told: Path, timeout_s: float) -> tuple[int, str]:
+def _wait_for_gateway(process: subprocess.Popen[bytes], gateway_file: Path, timeout_s: float) -> tuple[int, str]:
     """Waits for the file that the gateway moves into place when it listens; returns its port and secret."""
     gives_up_at = time.monotonic() + timeout_s
-    while not told.exists():
+    while not gateway_file.exists():
         code = process.poll()
         if code is not None:
             raise ExternalError(f"the JVM ended with exit code {code} before Spark was up")
@@ -266,7 +266,7 @@ def _wait_for_gateway(process: subprocess.Popen[bytes], told: Path, timeout_s: f
             process.wait()
             raise ExternalError(f"the JVM was not up after {timeout_s:g} s (tidegate.start-timeout)")
         time.sleep(_POLL_S)
-    content = told.read_bytes()
-    told.unlink()
+    content = gateway_file.read_bytes()
+    gateway_file.unlink()
     port, length = struct.unpack_from("!ii", content)
     return port, content[8 : 8 + length].decode()

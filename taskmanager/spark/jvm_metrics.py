@@ -18,7 +18,7 @@ _POOLS = {"direct": "Direct", "mapped": "Mapped"}
 def jvm_metrics(context: SparkContext) -> dict[str, float]:
     """Returns threads, classes and memory of the JVM (counts and bytes) by metric name. Empty when the JVM does not answer, since it is ending."""
     try:
-        return _asked(context._jvm)
+        return _read(context._jvm)
     except (Py4JError, OSError):
         return {}
 
@@ -40,14 +40,14 @@ class JvmCollectors:
         except (Py4JError, OSError):
             return {}
         counts, times = zip(*found.values(), strict=True)
-        figures: dict[str, float] = {}
+        metrics: dict[str, float] = {}
         for name, (count, spent_ms) in {"All": (sum(counts), sum(times)), **found}.items():
             rate = self._rates.setdefault(name, CollectorRate())
-            figures |= collector_metrics(name, count, spent_ms, rate.per_second(spent_ms, now_ms))
-        return figures
+            metrics |= collector_metrics(name, count, spent_ms, rate.per_second(spent_ms, now_ms))
+        return metrics
 
 
-def _asked(jvm: JavaObject) -> dict[str, float]:
+def _read(jvm: JavaObject) -> dict[str, float]:
     factory = jvm.java.lang.management.ManagementFactory
     memory, loaded = factory.getMemoryMXBean(), factory.getClassLoadingMXBean()
     found = {

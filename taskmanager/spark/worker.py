@@ -133,7 +133,7 @@ def run_attempt(
         )
     except BaseException as error:  # noqa: BLE001  (the driver of this process: whatever it is, the TaskManager learns of it)
         if not stream.has_ended:
-            stream.state_changed(ExecutionState.FAILED, _told(error, deployment))
+            stream.state_changed(ExecutionState.FAILED, _error_info(error, deployment))
     finally:
         sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
         stream.close()
@@ -305,7 +305,7 @@ def _requirements(settings: WorkerSettings, directory: Path) -> Path:
     return (Path(settings.directory).parent if settings.directory else directory) / "requirements"
 
 
-def _told(error: BaseException, deployment: TaskDeployment) -> ErrorInfo:
+def _error_info(error: BaseException, deployment: TaskDeployment) -> ErrorInfo:
     origin = _name(deployment)
     info = ErrorInfo.of(error, origin)
     if isinstance(error, TidegateError) and info.details:

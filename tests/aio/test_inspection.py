@@ -36,10 +36,10 @@ class Subtask:
             return
         if message.HasField("sample_stacks"):
             stack = SampledStack(frames=["step", "map"], count=message.sample_stacks.samples, on_cpu=True)
-            self._executor.samples.told(self._attempt, [stack])
+            self._executor.samples.answered(self._attempt, [stack])
         else:
             assert message.HasField("dump_threads")
-            self._executor.dumps.told(self._attempt, [ThreadInfo(name="mailbox", stack="in step()")])
+            self._executor.dumps.answered(self._attempt, [ThreadInfo(name="mailbox", stack="in step()")])
 
 
 class Executor:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tidegate.model import checkpoint as cp
 from tidegate.model import deployment as dp
 from tidegate.model import graph as gr
-from tidegate.model.accumulators import Told
+from tidegate.model.accumulators import SerializedAccumulator
 from tidegate.model.errors import ErrorInfo, InternalError, Unreachable, VersionMismatch
 from tidegate.model.ids import AttemptId, SubtaskId
 from tidegate.model.keygroups import KeyGroupRange
@@ -122,7 +122,7 @@ ERRORS = st.builds(
 )
 
 
-SEEN = {"seen": Told("IntCounter", "7")}
+SEEN = {"seen": SerializedAccumulator("IntCounter", "7")}
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class Counters:
     user: dict[str, float] = field(default_factory=dict)
     figures: dict[str, float] = field(default_factory=dict)
     operator_ids: dict[str, str] = field(default_factory=dict)
-    accumulators: dict[str, Told] = field(default_factory=dict)
+    accumulators: dict[str, SerializedAccumulator] = field(default_factory=dict)
 
 
 @settings(max_examples=40, deadline=None)

@@ -133,22 +133,22 @@ class _Identifying(
     def __init__(self, metadata: tuple[tuple[str, str], ...]) -> None:
         self._metadata = metadata
 
-    def _told(self, details: Any) -> _Details:
+    def _with_metadata(self, details: Any) -> _Details:
         metadata = (*(details.metadata or ()), *self._metadata)
         wait_for_ready, compression = getattr(details, "wait_for_ready", None), getattr(details, "compression", None)
         return _Details(details.method, details.timeout, metadata, details.credentials, wait_for_ready, compression)
 
     def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
-        return continuation(self._told(client_call_details), request)
+        return continuation(self._with_metadata(client_call_details), request)
 
     def intercept_unary_stream(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
-        return continuation(self._told(client_call_details), request)
+        return continuation(self._with_metadata(client_call_details), request)
 
     def intercept_stream_unary(self, continuation: Any, client_call_details: Any, request_iterator: Any) -> Any:
-        return continuation(self._told(client_call_details), request_iterator)
+        return continuation(self._with_metadata(client_call_details), request_iterator)
 
     def intercept_stream_stream(self, continuation: Any, client_call_details: Any, request_iterator: Any) -> Any:
-        return continuation(self._told(client_call_details), request_iterator)
+        return continuation(self._with_metadata(client_call_details), request_iterator)
 
 
 class _Admitting(grpc.aio.ServerInterceptor):
@@ -182,10 +182,10 @@ class _Admitting(grpc.aio.ServerInterceptor):
         except TidegateError as error:
             audit.write(user, source, method, "", f"refused: {error.message}")
             await abort(context, error)
-        is_told = user is not None and method not in READING and RPC_ROLES.get(method) is not None
+        is_audited = user is not None and method not in READING and RPC_ROLES.get(method) is not None
 
         def tell(request: Any, answer: Any) -> None:
-            if is_told:
+            if is_audited:
                 audit.write(user, source, method, _subject(request), _result(answer))
 
         return tell

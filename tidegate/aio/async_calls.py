@@ -46,7 +46,7 @@ class AsyncCalls(Generic[R]):
     def __init__(self, ready: Callable[[], None]) -> None:
         self._ready = ready
         self._answers: deque[CallOutcome[R]] = deque()
-        self._is_told = False
+        self._is_notified = False
         self._is_closing = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -76,7 +76,7 @@ class AsyncCalls(Generic[R]):
 
     def take(self) -> list[CallOutcome[R]]:
         """Returns the outcomes since the previous call, in the order in which the calls ended."""
-        self._is_told = False
+        self._is_notified = False
         found = []
         while self._answers:
             found.append(self._answers.popleft())
@@ -105,8 +105,8 @@ class AsyncCalls(Generic[R]):
                 raise  # what close() cuts off
             answer = CallOutcome(call.number, error=error)
         self._answers.append(answer)
-        if not self._is_told:
-            self._is_told = True
+        if not self._is_notified:
+            self._is_notified = True
             self._ready()
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -21,7 +21,7 @@ LIST_MAX_BYTES = 1 << 20
 """The most bytes of one list in one subtask, as JSON: it is part of every report."""
 
 
-class Told(NamedTuple):
+class SerializedAccumulator(NamedTuple):
     """A serialized accumulator."""
 
     type: str
@@ -348,12 +348,12 @@ def check_known(name: str, accumulator: object) -> None:
         )
 
 
-def told(accumulators: Mapping[str, UserAccumulator]) -> dict[str, Told]:
+def serialized(accumulators: Mapping[str, UserAccumulator]) -> dict[str, SerializedAccumulator]:
     """Serializes accumulators."""
-    return {name: Told(type(found).__name__, found.to_json()) for name, found in accumulators.items()}
+    return {name: SerializedAccumulator(type(found).__name__, found.to_json()) for name, found in accumulators.items()}
 
 
-def merged(parts: Iterable[Mapping[str, Told]]) -> dict[str, UserAccumulator]:
+def merged(parts: Iterable[Mapping[str, SerializedAccumulator]]) -> dict[str, UserAccumulator]:
     """Merges the accumulators of several subtasks, sorted by name."""
     found: dict[str, UserAccumulator] = {}
     for part in parts:

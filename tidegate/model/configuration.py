@@ -57,7 +57,7 @@ class Configuration:
         unreadable = self._read_values()
         problems = [*also, *self._unknown_keys(), *unreadable.values(), *cross_checks(self, frozenset(unreadable))]
         if problems:
-            raise ConfigurationError(_told_at_once(problems))
+            raise ConfigurationError(_listing(problems))
 
     @staticmethod
     def from_strings(texts: Mapping[str, str], source: str = "") -> Configuration:
@@ -212,7 +212,7 @@ def _at(source: str, problem: str) -> str:
     return f"{source}: {problem}" if source else problem
 
 
-def _told_at_once(problems: Sequence[str]) -> str:
+def _listing(problems: Sequence[str]) -> str:
     if len(problems) == 1:
         return f"bad configuration: {problems[0]}"
     return "\n  ".join([f"bad configuration, {len(problems)} problems:", *problems])

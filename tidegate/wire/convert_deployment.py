@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from tidegate.model.accumulators import Told
+from tidegate.model.accumulators import SerializedAccumulator
 from tidegate.model.checkpoint import RestoredOperator, TaskRestore
 from tidegate.model.deployment import InputDeployment, OutputDeployment, ProducerAddress, TaskDeployment
 from tidegate.model.graph import Partitioner, SlotResources
@@ -52,7 +52,7 @@ class TaskMetricsLike(Protocol):
     @property
     def operator_ids(self) -> Mapping[str, str]: ...
     @property
-    def accumulators(self) -> Mapping[str, Told]: ...
+    def accumulators(self) -> Mapping[str, SerializedAccumulator]: ...
 
 
 def restore_to_pb(restore: TaskRestore) -> pb.TaskRestore:

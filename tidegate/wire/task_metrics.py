@@ -87,7 +87,7 @@ class ReadingSpan:
         """Returns the growth of a counter per second."""
         return self._rate(getattr(self.later, counter) - getattr(self.earlier, counter))
 
-    def figure_per_second(self, name: str) -> float:
+    def metric_per_second(self, name: str) -> float:
         """Returns the growth of a runtime metric per second."""
         return self._rate(self.later.figures[name] - self.earlier.figures[name])
 
@@ -144,7 +144,7 @@ def named(counters: TaskMetrics, span: ReadingSpan | None) -> dict[str, Value]:
         found.update({name: span.per_second(field) for name, field in RATES.items()})
         found |= {name: min(1000.0, span.per_second(RATES[name])) for name in _SHARES}
         known = counters.figures.keys() & span.earlier.figures.keys() & span.later.figures.keys()
-        found |= {rate: span.figure_per_second(name) for rate, name in _METRIC_RATES.items() if name in known}
+        found |= {rate: span.metric_per_second(name) for rate, name in _METRIC_RATES.items() if name in known}
         found["softBackPressuredTimeMsPerSecond"] = found["backPressuredTimeMsPerSecond"]
         found |= _WITHOUT_HARD
     found |= {f"{INPUT}.{name}": value for name, value in found.items() if name.removesuffix("PerSecond") in _RECEIVED}

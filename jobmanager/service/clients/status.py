@@ -16,7 +16,7 @@ from tidegate.jobmanager.machines.views import (
     VertexSummary,
     VertexView,
 )
-from tidegate.model.accumulators import told
+from tidegate.model.accumulators import serialized
 from tidegate.model.ids import AttemptId
 from tidegate.model.late_records import LateRecords
 from tidegate.model.values import JsonObject
@@ -39,7 +39,7 @@ def job_status(job: JobView, metrics_of: MetricsOf, late_records: Iterable[LateR
     for vertex, shown in zip(job.vertices, found.vertices, strict=True):
         shown.subtasks.extend(_subtask_status(subtask, metrics_of) for subtask in vertex.subtasks)
     subtasks = [subtask for shown in found.vertices for subtask in shown.subtasks]
-    for name, merged in accumulators_to_pb(told(merged_of(subtask.metrics for subtask in subtasks))).items():
+    for name, merged in accumulators_to_pb(serialized(merged_of(subtask.metrics for subtask in subtasks))).items():
         found.accumulators[name].CopyFrom(merged)
     for subtask in subtasks:
         if subtask.HasField("metrics"):

@@ -79,7 +79,7 @@ class HighAvailability:
         return _process()
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """Describes for the log where jobs are stored."""
         return f"kept in {self.store.directory}" if self.store is not None else "end with this process"
 

@@ -80,11 +80,11 @@ class ColumnarAggregate(Operator):
 
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, ArrowBatch)
-        beside = self._loading()
-        if beside is None:
+        loading = self._loading()
+        if loading is None:
             self._work(batch.data)
         else:
-            beside.take(batch.data)
+            loading.take(batch.data)
 
     def on_watermark(self, timestamp_ms: int) -> None:
         self._drain()
@@ -99,16 +99,16 @@ class ColumnarAggregate(Operator):
         super().on_user_event(event, input_index)
 
     def has_room(self) -> bool:
-        beside = self._loading()
-        return beside is None or not beside.has_waiting
+        loading = self._loading()
+        return loading is None or not loading.has_waiting
 
     def ending(self) -> Ending:
         return Ending.DONE if self.has_room() else Ending.IN_FLIGHT
 
     def emit_some(self) -> bool:
-        beside = self._loading()
-        if beside is not None and beside.has_waiting:
-            beside.load_some()
+        loading = self._loading()
+        if loading is not None and loading.has_waiting:
+            loading.load_some()
         return True
 
     def finish(self) -> None:
@@ -140,9 +140,9 @@ class ColumnarAggregate(Operator):
 
     def _drain(self) -> None:
         """Processes all rows that wait for restored state, so that they stay before later rows."""
-        beside = self._loading()
-        if beside is not None:
-            beside.drain()
+        loading = self._loading()
+        if loading is not None:
+            loading.drain()
 
     def _work(self, data: pa.RecordBatch) -> None:
         """Processes rows whose key groups are loaded, and emits the new aggregates of their keys."""
@@ -189,9 +189,9 @@ class ColumnarTotals(ColumnarAggregate):
 
     def emit_some(self) -> bool:
         """Emits the results of some keys."""
-        beside = self._loading()
-        if beside is not None:
-            beside.load_all()
+        loading = self._loading()
+        if loading is not None:
+            loading.load_all()
         rows = self.state.rows
         waiting = rows.table.slots() if self._waiting is None else self._waiting
         slots, self._waiting = waiting[:STEP_ROWS], waiting[STEP_ROWS:]

@@ -151,17 +151,17 @@ class GroupAggregate(RelationalOperator):
         for now, old in zip(after, before, strict=True):
             updates |= now.differs(old)
         both = was_there & is_there
-        told = np.stack(
+        emitted = np.stack(
             (
                 was_there & ~is_there | both & updates & self._generates_update_before,
                 is_there & (~was_there | updates),
             ),
             axis=1,
         )
-        told_places, sides = np.nonzero(told[places])
-        if not len(told_places):
+        emitted_places, sides = np.nonzero(emitted[places])
+        if not len(emitted_places):
             return
-        at, is_after = places[told_places], sides == 1
+        at, is_after = places[emitted_places], sides == 1
         fields = list(self._schema)
         groups = [data.column(position).take(pa.array(rows[at])) for position in self._grouping]
         arrays = [group.cast(field.type) for group, field in zip(groups, fields, strict=False)]

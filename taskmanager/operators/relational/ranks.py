@@ -169,7 +169,7 @@ class TopN(RelationalOperator):
         self._last_rank = last_rank
         self._keeps_last_rank = last_rank is not None and last_rank not in partition
         self._outputs_number = outputs_number
-        self._told_ranks: list[int] = []
+        self._emitted_ranks: list[int] = []
         """The rank of each row that a batch emits, where ranks are emitted."""
         self._generates_update_before = generates_update_before
         self._upsert_keys = upsert_keys
@@ -187,7 +187,7 @@ class TopN(RelationalOperator):
 
     def emit(self, out: Sequence[Change]) -> None:
         """Emits changes. A row often occurs in many of them, with one rank after the other, and is converted to columns once."""
-        ranks, self._told_ranks = self._told_ranks, []
+        ranks, self._emitted_ranks = self._emitted_ranks, []
         if out:
             more = [ranks] if self._outputs_number else []
             self.context.output.emit(ArrowBatch(batch_of_repeated(out, self._schema, more)))
@@ -259,23 +259,23 @@ class TopN(RelationalOperator):
                 changes += [(UPDATE_BEFORE, at + 1), (UPDATE_AFTER, at)]
             changes.append((UPDATE_AFTER, new))
         for kind, at in changes:
-            self._told(kind, (rows if kind == UPDATE_AFTER else before)[at], at, out)
+            self._emit_change(kind, (rows if kind == UPDATE_AFTER else before)[at], at, out)
         return rows
 
     def _opened(self, rows: Sequence[Row], at: int, out: list[Change]) -> None:
         """Emits the changes of an inserted row and of the rows after it, whose ranks increase by 1, also where rows are equal."""
         self._shifted(rows[1:], rows, at, len(rows) - 1, out)
-        self._told(INSERT, rows[-1], len(rows) - 1, out)
+        self._emit_change(INSERT, rows[-1], len(rows) - 1, out)
 
     def _closed(self, rows: Sequence[Row], at: int, out: list[Change]) -> None:
         """Emits the changes of a deleted row and of the rows after it, whose ranks decrease by 1."""
         self._shifted(rows, rows[1:], at, len(rows) - 1, out)
-        self._told(DELETE, rows[-1], len(rows) - 1, out)
+        self._emit_change(DELETE, rows[-1], len(rows) - 1, out)
 
     def _shifted(self, before: Sequence[Row], now: Sequence[Row], begin: int, end: int, out: list[Change]) -> None:
         """Emits the changes of the ranks from ``begin`` to ``end``, which have other rows now."""
         begin, end = max(begin, self._first), end if self._last is None else min(end, self._last)
-        numbered = self._told_ranks
+        numbered = self._emitted_ranks
         for rank in range(begin, end):
             if self._generates_update_before:
                 out.append((UPDATE_BEFORE, before[rank]))
@@ -290,11 +290,11 @@ class TopN(RelationalOperator):
             if self._last is not None and self._last < len(rows):
                 out.append((INSERT, rows[self._last]))
 
-    def _told(self, kind: int, row: Row, rank: int, out: list[Change]) -> None:
+    def _emit_change(self, kind: int, row: Row, rank: int, out: list[Change]) -> None:
         is_in = self._first <= rank and (self._last is None or rank < self._last)
         if is_in and (kind != UPDATE_BEFORE or self._generates_update_before):
             out.append((kind, row))
-            self._told_ranks.append(rank + 1)
+            self._emitted_ranks.append(rank + 1)
 
     def _unnumbered(self, before: Sequence[Row], now: Sequence[Row], out: list[Change]) -> None:
         """Emits changes without ranks. A row that replaces another one of its key is emitted as an update."""

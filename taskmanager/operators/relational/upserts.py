@@ -90,23 +90,23 @@ class UpsertMaterialize(EntriesOperator):
         if adds(kind):
             out.append((INSERT if newest is None else UPDATE_AFTER, row))
             if self._upsert_key and numbers:
-                _, before, behind = state.get((_AT, numbers[0])) or (row, None, None)
-                state.put((_AT, numbers[0]), (row, before, behind))
+                _, before, next_number = state.get((_AT, numbers[0])) or (row, None, None)
+                state.put((_AT, numbers[0]), (row, before, next_number))
             else:
                 self._add(state, name, row, numbers, newest, following)
             return KEEP
         if not numbers:
             return KEEP
         number, *others = numbers
-        _, before, behind = state.get((_AT, number)) or (row, None, None)
+        _, before, next_number = state.get((_AT, number)) or (row, None, None)
         previous = None if before is None else state.get((_AT, before))
         state.put((_AT, number), None)
         state.put(name, tuple(others) or None)
         if previous is not None:
-            state.put((_AT, before), (previous[0], previous[1], behind))
-        if behind is not None:
-            if (found := state.get((_AT, behind))) is not None:
-                state.put((_AT, behind), (found[0], before, found[2]))
+            state.put((_AT, before), (previous[0], previous[1], next_number))
+        if next_number is not None:
+            if (found := state.get((_AT, next_number))) is not None:
+                state.put((_AT, next_number), (found[0], before, found[2]))
         elif previous is None:
             out.append((DELETE, row))
             state.put((), None)

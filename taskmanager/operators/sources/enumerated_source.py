@@ -70,13 +70,13 @@ class EnumeratedSourceOperator(SourceOperator):
 
     def process(self, batch: Batch, input_index: int) -> None:
         values = batch.values if isinstance(batch, RecordsBatch) else decode(SAID, batch.data, self._name)
-        for told in values:
-            if not isinstance(told, ForReader) or told.subtask != self.context.subtask_index:
+        for addressed in values:
+            if not isinstance(addressed, ForReader) or addressed.subtask != self.context.subtask_index:
                 raise InternalError(
-                    f"source '{self._name}': its enumerator sent this subtask {told!r}, which is not for it"
+                    f"source '{self._name}': its enumerator sent this subtask {addressed!r}, which is not for it"
                 )
             try:
-                self._obey(told.message)
+                self._obey(addressed.message)
             except Exception as error:
                 raise user_error(self._name, error) from error
 

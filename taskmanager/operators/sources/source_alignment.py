@@ -67,10 +67,11 @@ class SourceAlignment:
         answers: list[int] = []
         self._is_asking = True
         run_async(
-            lambda: answers.append(align(alignment.group, own, alignment.update_ms)), lambda error: self._told(answers)
+            lambda: answers.append(align(alignment.group, own, alignment.update_ms)),
+            lambda error: self._on_answers(answers),
         )
 
-    def _told(self, answers: list[int]) -> None:
+    def _on_answers(self, answers: list[int]) -> None:
         self._is_asking = False
         if answers:
             lowest = answers[0]

@@ -248,9 +248,9 @@ class EventTimes:
         if not _INT.issuperset(map(type, given)):
             given = [_whole(stamp, value, name) for stamp, value in zip(given, batch.values, strict=True)]
         found: list[int | None] = list(given)
-        told = [stamp for stamp in found if stamp is not None and stamp != MIN_TIMESTAMP]  # that one says: no time
-        if told:
-            _check_range(min(told), max(told), name)
+        valid = [stamp for stamp in found if stamp is not None and stamp != MIN_TIMESTAMP]  # that one says: no time
+        if valid:
+            _check_range(min(valid), max(valid), name)
         return found
 
 

@@ -118,13 +118,13 @@ class Blamed:
 
 def user_traceback(error: BaseException) -> str:
     """Returns the traceback of an exception without frames of this code (with them when there are no others), causes included."""
-    told: traceback.TracebackException | None = traceback.TracebackException.from_exception(error)
-    first = told
-    while told is not None:
-        theirs = [frame for frame in told.stack if not frame.filename.startswith(_OUR_FRAMES)]
+    current: traceback.TracebackException | None = traceback.TracebackException.from_exception(error)
+    first = current
+    while current is not None:
+        theirs = [frame for frame in current.stack if not frame.filename.startswith(_OUR_FRAMES)]
         if theirs:
-            told.stack = traceback.StackSummary.from_list(theirs)
-        told = told.__cause__ or (None if told.__suppress_context__ else told.__context__)
+            current.stack = traceback.StackSummary.from_list(theirs)
+        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
     assert first is not None
     return "".join(first.format())
 

@@ -114,7 +114,7 @@ class UserFunction:
         if isinstance(self._given, CheckpointListener):
             self._call(lambda: self._given.notify_checkpoint_aborted(checkpoint_id))
 
-    def asked_for(self) -> dict[str, tuple[StateRedistribution, TypeInformation]]:
+    def requested_states(self) -> dict[str, tuple[StateRedistribution, TypeInformation]]:
         """Returns the operator state that the function has requested, with its kind and the type of an element."""
         return {} if self._backend is None else self._backend.registered()
 

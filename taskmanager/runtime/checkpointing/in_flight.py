@@ -115,9 +115,9 @@ def read_channel(
             batches = list(_stored(reader))
     except (pa.ArrowException, OSError, ValueError, TypeError) as error:
         raise CorruptData(f"{name} is not a readable Arrow stream ({error}); restore another checkpoint") from error
-    told = sum(batch.data.num_rows > 0 for batch in batches)
-    if told != channel.batches:
-        raise CorruptData(f"{name} holds {told} batches instead of {channel.batches}; restore another checkpoint")
+    stored = sum(batch.data.num_rows > 0 for batch in batches)
+    if stored != channel.batches:
+        raise CorruptData(f"{name} holds {stored} batches instead of {channel.batches}; restore another checkpoint")
     return about, batches
 
 

@@ -84,7 +84,7 @@ class SnapshotDriver:
         self._copies = target.copies
         self._inline_bytes = target.inline_bytes
         self._recorder = target.recorder
-        self._figures = AlignmentMetrics()
+        self._alignment = AlignmentMetrics()
         self._overtaken: list[ChannelContent] = []
         self._sync_began_ms = 0.0
         self._writes: dict[int, AsyncPart] = {}
@@ -105,8 +105,8 @@ class SnapshotDriver:
     def is_writing(self) -> bool:
         return bool(self._coordinator.writing)
 
-    def request(self, barrier: Barrier, figures: AlignmentMetrics) -> None:
-        self._figures = figures
+    def request(self, barrier: Barrier, alignment: AlignmentMetrics) -> None:
+        self._alignment = alignment
         self._probe("before-barrier", {"checkpoint_id": barrier.checkpoint_id})
         self.on(barrier)
 
@@ -185,37 +185,37 @@ class SnapshotDriver:
 
     def _acknowledge(self, acknowledgement: Acknowledgement) -> None:
         """Sends an acknowledgement. Runs in the thread that reported the last part of the snapshot."""
-        told = {"checkpoint_id": acknowledgement.checkpoint_id}
-        self._probe("before-ack", told)
+        details = {"checkpoint_id": acknowledgement.checkpoint_id}
+        self._probe("before-ack", details)
         if self._recorder is not None:
             self._recorder.acknowledged(int(acknowledgement.checkpoint_id), acknowledgement.snapshot)
         self._port.acknowledge(acknowledgement)
-        self._probe("after-ack", told)
+        self._probe("after-ack", details)
 
     def commit(self, checkpoint_id: int) -> None:
         """Lets the operators commit everything up to ``checkpoint_id``. An exception that they raise fails the attempt."""
-        told = {"checkpoint_id": checkpoint_id}
-        self._probe("before-commit", told)
+        details = {"checkpoint_id": checkpoint_id}
+        self._probe("before-commit", details)
         self._chain.notify_complete(
-            checkpoint_id, lambda name: self._probe("during-commit", {**told, "operator": name})
+            checkpoint_id, lambda name: self._probe("during-commit", {**details, "operator": name})
         )
-        self._probe("after-commit", told)
+        self._probe("after-commit", details)
 
     def _freeze(self, barrier: Barrier) -> None:
-        checkpoint_id, figures = barrier.checkpoint_id, self._figures
+        checkpoint_id, alignment = barrier.checkpoint_id, self._alignment
         in_flight, self._overtaken = self._overtaken, []
         frozen = self._chain.freeze(checkpoint_id, barrier.timestamp_ms, barrier.options)
         now_ms = self._clock.monotonic_ms()
         metrics = CheckpointMetrics(
-            start_delay_ms=figures.start_delay_ms,
-            alignment_ms=figures.alignment_ms,
+            start_delay_ms=alignment.start_delay_ms,
+            alignment_ms=alignment.alignment_ms,
             sync_ms=now_ms - self._sync_began_ms,
-            bytes_processed_during_alignment=figures.bytes_processed,
+            bytes_processed_during_alignment=alignment.bytes_processed,
             barrier_timestamp_ms=self._clock.now_ms(),
             unaligned=barrier.options.alignment is Alignment.UNALIGNED,
-            waited_for=figures.waited_for,
+            waited_for=alignment.waited_for,
         )
-        awaits = {w.Part.INPUTS} if figures.persists else set()
+        awaits = {w.Part.INPUTS} if alignment.persists else set()
         if has_timeout(barrier) and self._barriers.holds(checkpoint_id):
             awaits.add(w.Part.OUTPUTS)
             at_ms = barrier.timestamp_ms + (barrier.options.aligned_timeout_ms or 0)

@@ -267,13 +267,13 @@ class ChannelInput:
                 assert_never(command)
 
     def _start_snapshot(self, start: a.StartSnapshot, waited_for: str) -> None:
-        figures = AlignmentMetrics(
+        metrics = AlignmentMetrics(
             start.start_delay_ms, start.alignment_ms, self._alignment_bytes, waited_for, start.persists
         )
         self._alignment_bytes = 0
         if start.persists:
             self._in_flight = self._at_hand()
-        self._snapshots.request(start.barrier, figures)
+        self._snapshots.request(start.barrier, metrics)
 
     def _at_hand(self) -> dict[int, list[Item]]:
         """Returns the data that was taken from the gate or restored, and is not processed yet, by channel."""

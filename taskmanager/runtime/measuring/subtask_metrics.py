@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from tidegate.model.accumulators import Told, UserAccumulator, check_known, merged, told
+from tidegate.model.accumulators import SerializedAccumulator, UserAccumulator, check_known, merged, serialized
 from tidegate.model.channel_events import NO_WATERMARK
 from tidegate.model.errors import InvalidJob
 from tidegate.taskmanager.runtime.ports import TaskMetrics
@@ -34,7 +34,7 @@ class TaskCounters:
     user: dict[str, float] = field(default_factory=dict)
     watched: dict[str, Callable[[], float]] = field(default_factory=dict)
     """Gauges of operators by name, read when metrics are reported."""
-    figures: dict[str, Callable[[], float]] = field(default_factory=dict)
+    gauges: dict[str, Callable[[], float]] = field(default_factory=dict)
     """Gauges of the runtime by Flink's name, read when metrics are reported."""
     operator_ids: dict[str, str] = field(default_factory=dict)
     """The ids of the operators, by operator name."""
@@ -60,7 +60,7 @@ class TaskCounters:
             )
         same.append(accumulator)
 
-    def told(self) -> TaskMetrics:
+    def report(self) -> TaskMetrics:
         return TaskMetrics(
             records_in=self.records_in,
             records_out=self.records_out,
@@ -77,17 +77,17 @@ class TaskCounters:
             accumulators=self._accumulated(),
         )
 
-    def _accumulated(self) -> dict[str, Told]:
+    def _accumulated(self) -> dict[str, SerializedAccumulator]:
         if not self.accumulators:
             return {}
-        single = told({name: same[0] for name, same in self.accumulators.items() if len(same) == 1})
+        single = serialized({name: same[0] for name, same in self.accumulators.items() if len(same) == 1})
         others = {name: same for name, same in self.accumulators.items() if len(same) > 1}
-        parts = (told({name: one}) for name, same in others.items() for one in same)
-        return {**single, **told(merged(parts))} if others else single
+        parts = (serialized({name: one}) for name, same in others.items() for one in same)
+        return {**single, **serialized(merged(parts))} if others else single
 
     def _metrics(self) -> dict[str, float]:
         longest_ms, self.longest_backpressure_ms = self.longest_backpressure_ms, 0.0
-        return {"maxSoftBackPressureTimeMs": longest_ms, **_read(self.figures)}
+        return {"maxSoftBackPressureTimeMs": longest_ms, **_read(self.gauges)}
 
 
 def _read(functions: Mapping[str, Callable[[], float]]) -> dict[str, float]:

@@ -30,7 +30,7 @@ class KvStateRegistry:
         self._max_parallelism = max_parallelism
         self._register = register
         self._states: dict[str, QueryableState] = {}
-        self._asked: deque[QueryState] = deque()
+        self._queued: deque[QueryState] = deque()
 
     def publish(self, operator_id: OperatorId, operator: str, state: QueryableState) -> None:
         """Makes a state queryable. Raises ``InvalidJob`` when the job has another one of that name."""
@@ -48,17 +48,17 @@ class KvStateRegistry:
                 )
             )
 
-    def asked(self, question: QueryState) -> None:
+    def queue(self, question: QueryState) -> None:
         """Queues a query of a client; ``answer_some`` answers it."""
-        self._asked.append(question)
+        self._queued.append(question)
 
     def answer_some(self, now_ms: Callable[[], float], *, has_input: bool) -> bool:
         """Answers queued queries for a limited time. Returns whether there were any."""
-        if not self._asked:
+        if not self._queued:
             return False
         until_ms = now_ms() + (SHARE_MS if has_input else IDLE_MS)
-        while self._asked:
-            question = self._asked.popleft()
+        while self._queued:
+            question = self._queued.popleft()
             try:
                 question.reply(self._answer(question), None)
             except Exception as error:  # noqa: BLE001  user code among it: values pickle themselves

@@ -69,13 +69,13 @@ class ExecutorHost(taskmanager_pb2_grpc.ExecutorHostServicer):
         self._pool = ExecutorPool()
         self._members: dict[TaskManagerId, Member] = {}
         self._give_up_s = configuration.get(TaskManagerOptions.REGISTRATION_TIMEOUT) / 1000
-        self._asked_s = time.monotonic()
+        self._last_request_s = time.monotonic()
         self._looking = asyncio.create_task(self._look(), name="executors")
 
     async def DeclareWorkers(
         self, request: taskmanager_pb2.DeclareWorkersRequest, context: object
     ) -> taskmanager_pb2.HostedWorkers:
-        self._asked_s = time.monotonic()
+        self._last_request_s = time.monotonic()
         if not request.is_question:
             self._execute(self._pool.on_declared([TaskManagerId(name) for name in request.worker_ids]))
         hosted = taskmanager_pb2.HostedWorkers.HostedWorker
@@ -103,7 +103,7 @@ class ExecutorHost(taskmanager_pb2_grpc.ExecutorHostServicer):
                 _log.info("executor %s has ended: %s", executor_id, detail)
                 self._execute(self._pool.on_executor_ended(executor_id, detail))
             self._execute(self._pool.on_seen(seen))
-            if time.monotonic() - self._asked_s > self._give_up_s:
+            if time.monotonic() - self._last_request_s > self._give_up_s:
                 self._fatal(
                     ExternalError(
                         f"no JobManager has connected for {self._give_up_s:g} s ({TaskManagerOptions.REGISTRATION_TIMEOUT.key})"
@@ -179,9 +179,9 @@ async def start_executor_host(
         limits=RequestLimits(REQUEST_MAX_BYTES, {}),
     )
     services.started(f"asked for executors: gRPC port {port}", lambda: server.stop(0.2))
-    told = configuration.get(RuntimeOptions.EXECUTOR_HOST)
-    assert told is not None
-    _write(Path(told), f"{own.find_host(configuration)}:{port}")
+    host_file = configuration.get(RuntimeOptions.EXECUTOR_HOST)
+    assert host_file is not None
+    _write(Path(host_file), f"{own.find_host(configuration)}:{port}")
 
 
 def _cancel(task: asyncio.Task[None]) -> None:

@@ -194,7 +194,7 @@ class JobManagerConnection:
     async def _register(self, resident: Resident) -> jobmanager_pb2.RegisterTaskManagerResponse:
         gives_up_at = time.monotonic() + self._times.give_up_ms / 1000
         timeout_ms = pause_ms = self._times.initial_timeout_ms
-        told = ""
+        logged = ""
         while True:
             await resident.wait_ready()
             answer, failure = await self._try_to_register(resident, max(timeout_ms, 1000))
@@ -215,9 +215,9 @@ class JobManagerConnection:
                 pause_ms *= 2
             if resident.holds_tasks:
                 wait_ms = min(wait_ms, HOLDING_PAUSE_MS)
-            if failure != told:
+            if failure != logged:
                 _log.warning("not registered yet: %s; trying again and again", failure)
-                told = failure
+                logged = failure
             if time.monotonic() + wait_ms / 1000 >= gives_up_at:
                 raise ExternalError(
                     f"{self._peer} did not register this TaskManager within {self._times.give_up_ms / 1000:g} s "

@@ -26,9 +26,9 @@ _SEGMENT_BYTES = 32 << 10
 _NETWORK_TOTAL = "Status.Flink.Memory.Network.Total"
 
 
-def queued_bytes(figures: Mapping[str, float]) -> float:
+def queued_bytes(metrics: Mapping[str, float]) -> float:
     """Returns the bytes that wait in the channels of a subtask."""
-    return figures.get(f"{INPUT}.Buffers.inputQueueSize", 0.0) + figures.get(f"{OUTPUT}.Buffers.outputQueueSize", 0.0)
+    return metrics.get(f"{INPUT}.Buffers.inputQueueSize", 0.0) + metrics.get(f"{OUTPUT}.Buffers.outputQueueSize", 0.0)
 
 
 def network_memory(total: float, used: float) -> dict[str, float]:

@@ -27,9 +27,9 @@ def task_manager_samples(executor: TaskExecutor) -> Iterator[Sample]:
 
 def samples_of(counters: TaskMetrics, span: ReadingSpan | None, labels: Mapping[str, str]) -> Iterator[Sample]:
     """Yields the samples of one subtask."""
-    for name, figure in named(counters, span).items():
-        if not isinstance(figure, str) and not name.startswith(MAIL_LATENCY):
-            yield Sample(_TASK, name, labels, figure)
+    for name, number in named(counters, span).items():
+        if not isinstance(number, str) and not name.startswith(MAIL_LATENCY):
+            yield Sample(_TASK, name, labels, number)
     yield from _mail_latency(counters, labels)
     for key, value in of_operators(counters, span).items():
         operator, _, name = key.rpartition(".")
@@ -40,8 +40,8 @@ def samples_of(counters: TaskMetrics, span: ReadingSpan | None, labels: Mapping[
 def _mail_latency(counters: TaskMetrics, labels: Mapping[str, str]) -> Iterator[Sample]:
     """Yields the latency of mails as a histogram, as Flink's reporter writes one."""
     for quantile, part in _QUANTILES.items():
-        if (figure := counters.figures.get(f"{MAIL_LATENCY}_{part}")) is not None:
-            yield Sample(_TASK, MAIL_LATENCY, {**labels, "quantile": quantile}, figure)
+        if (number := counters.figures.get(f"{MAIL_LATENCY}_{part}")) is not None:
+            yield Sample(_TASK, MAIL_LATENCY, {**labels, "quantile": quantile}, number)
     yield Sample(_TASK, f"{MAIL_LATENCY}_count", labels, counters.figures.get("mailboxMails", 0.0))
 
 

@@ -35,7 +35,7 @@ class ExecutorRequests:
 
     def look(self) -> Sequence[SparkExecutor]:
         """Returns the executors that are registered, each with its number of running tasks."""
-        return self._asked(self._look)
+        return self._call_spark(self._look)
 
     def ended(self) -> Mapping[str, str]:
         """Returns executors whose processes have ended since the last call, with the reason that the cluster gives. Only standalone clusters report it."""
@@ -56,7 +56,7 @@ class ExecutorRequests:
         def request() -> None:
             self._spark.requestTotalExecutors(executors, 0, jvm.PythonUtils.toScalaMap({}))
 
-        self._asked(request)
+        self._call_spark(request)
 
     def kill(self, executor_ids: Sequence[str]) -> None:
         """Kills executors without changing the number that is wanted. Calls the scheduler's backend, since ``SparkContext.killExecutors`` changes
@@ -68,7 +68,7 @@ class ExecutorRequests:
             names = jvm.PythonUtils.toSeq(list(executor_ids))
             self._spark.schedulerBackend().killExecutors(names, False, False, True)
 
-        self._asked(kill)
+        self._call_spark(kill)
 
     def _look(self) -> Sequence[SparkExecutor]:
         listed = self._spark.statusStore().executorList(True)
@@ -80,7 +80,7 @@ class ExecutorRequests:
                 found.append(SparkExecutor(str(one.id()), host, int(one.totalCores()), int(one.activeTasks())))
         return found
 
-    def _asked(self, call: Callable[[], T]) -> T:
+    def _call_spark(self, call: Callable[[], T]) -> T:
         from py4j.protocol import Py4JError
 
         try:

@@ -43,11 +43,11 @@ def total_bytes() -> int:
 
 def read_pools(proc: Path = _PROC, cgroups: Path = _CGROUPS) -> list[MemoryPool]:
     """Returns the memory pools that bound this process: the machine, and each control group (version 1 or 2) with a lower limit. Empty if this is not Linux."""
-    figures = _figures(proc / "meminfo")
-    if "MemTotal" not in figures or "MemAvailable" not in figures:
+    statistics = _read_statistics(proc / "meminfo")
+    if "MemTotal" not in statistics or "MemAvailable" not in statistics:
         return []
-    total, swap = figures["MemTotal"] << 10, figures.get("SwapFree", 0) << 10
-    machine = MemoryPool("the machine", "MemTotal of /proc/meminfo", total, (figures["MemAvailable"] << 10) + swap)
+    total, swap = statistics["MemTotal"] << 10, statistics.get("SwapFree", 0) << 10
+    machine = MemoryPool("the machine", "MemTotal of /proc/meminfo", total, (statistics["MemAvailable"] << 10) + swap)
     return [machine, *(pool for pool in _groups(proc, cgroups, swap) if pool.total_bytes < total)]
 
 
@@ -63,8 +63,8 @@ def _groups(proc: Path, cgroups: Path, swap_bytes: int) -> Iterator[MemoryPool]:
         bound, taken = _number(directory / limit), _number(directory / usage)
         if bound is None or taken is None:
             continue
-        figures = _figures(directory / "memory.stat")
-        left = bound - taken + sum(figures.get(name, 0) for name in (_V2_CACHE if version == 2 else _V1_CACHE))
+        statistics = _read_statistics(directory / "memory.stat")
+        left = bound - taken + sum(statistics.get(name, 0) for name in (_V2_CACHE if version == 2 else _V1_CACHE))
         if version == 2:
             left += _swap_left(directory, swap_bytes)
         group = "/" + "/".join(parts[:depth])
@@ -92,7 +92,7 @@ def _memory_group(process: Path) -> tuple[int, str]:
     return found
 
 
-def _figures(path: Path) -> dict[str, int]:
+def _read_statistics(path: Path) -> dict[str, int]:
     """Returns the numbers of a file whose lines are a name and a number, such as `meminfo` and `memory.stat`; empty when the file does not exist."""
     try:
         lines = path.read_text(encoding="ascii", errors="replace").splitlines()

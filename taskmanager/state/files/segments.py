@@ -202,8 +202,8 @@ def _check_groups(groups: Groups, segment: SegmentHandle, both: KeyGroupRange, r
     at = both.start - segment.key_groups.start
     bounds = np.array(segment.offsets[at : at + 1 + both.size]) - segment.offsets[at]
     here = np.diff(np.clip(bounds, row, row + len(groups)))
-    told = np.repeat(np.arange(both.start, both.end + 1, dtype=np.int32), here)
-    if not np.array_equal(groups, told):
+    expected = np.repeat(np.arange(both.start, both.end + 1, dtype=np.int32), here)
+    if not np.array_equal(groups, expected):
         raise CorruptData(
             f"{name}: its rows are not of the key groups that its index names; restore another checkpoint"
         )

@@ -156,17 +156,17 @@ class ColumnarWindow(Operator):
                 self.on_idle(True)
 
     def freeze(self, checkpoint_id: int) -> FrozenState | None:
-        beside = []
+        dense_runs = []
         if (dense := self._dense) is not None:
             closed = dense.close()
-            beside = dense.runs
-            rows = sum(run.num_rows for run in beside)
+            dense_runs = dense.runs
+            rows = sum(run.num_rows for run in dense_runs)
             for run in closed:
                 self._state.keep_change(run, rows)
             if not dense.has_room():
                 self._state.hold(dense.take())
-                beside = []
-        return self._state.freeze(checkpoint_id, self.context.checkpoint_options, beside)
+                dense_runs = []
+        return self._state.freeze(checkpoint_id, self.context.checkpoint_options, dense_runs)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         self._state.confirmed(checkpoint_id)

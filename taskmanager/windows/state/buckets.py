@@ -294,10 +294,10 @@ class WindowBuckets:
         """Bytes of the columns of the rows on disk."""
         return sum(bucket.bytes_on_disk for bucket in self._buckets)
 
-    def freeze(self, beside: Sequence[Run] = ()) -> FrozenBuckets:
-        """Returns references to all rows. ``beside``: further rows of the state, of any key group."""
+    def freeze(self, further: Sequence[Run] = ()) -> FrozenBuckets:
+        """Returns references to all rows. ``further``: further rows of the state, of any key group."""
         return FrozenBuckets(
-            (*self._inbox, *beside), self._firsts(), tuple(bucket.frozen() for bucket in self._buckets)
+            (*self._inbox, *further), self._firsts(), tuple(bucket.frozen() for bucket in self._buckets)
         )
 
     def hold_restored(self, parts: Sequence[tuple[KeyGroupRange, UnreadRuns]]) -> None:

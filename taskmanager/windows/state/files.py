@@ -135,10 +135,10 @@ class WindowFormat:
         if about.get(SESSIONS):
             raise self._mismatch("are sessions")
         check_keys(self, schema)
-        told, times = about.get(WINDOWS), self.times
-        if told is None:
+        stored, times = about.get(WINDOWS), self.times
+        if stored is None:
             return
-        size, step, offset = told
+        size, step, offset = stored
         if size != times.size_ms or step % times.step_ms or (offset - times.offset_ms) % times.step_ms:
             raise self._mismatch(f"are {size} ms long and begin every {step} ms from {offset} ms on")
 
@@ -165,8 +165,8 @@ class WindowFormat:
 
     def _numbers(self, data: pa.RecordBatch) -> pa.Array:
         starts, ends = (data.column(name).to_numpy() for name in WINDOW_COLUMNS)
-        numbers, beside = np.divmod(starts - self.times.offset_ms, self.times.step_ms)
-        if beside.any() or (ends - starts != self.times.size_ms).any():
+        numbers, remainders = np.divmod(starts - self.times.offset_ms, self.times.step_ms)
+        if remainders.any() or (ends - starts != self.times.size_ms).any():
             raise self._mismatch(f"have other bounds, such as {starts[0]} to {ends[0]} ms")
         return pa.array(numbers)
 
@@ -297,9 +297,9 @@ def read_levels(
             content = files.read(segment.handle)
             for groups, data in read_keyed_batches(_Verified(content), segment, owned):
                 yield LevelRows(groups, data, fired[groups - owned.start], content)
-            told = metadata_of(pa.ipc.open_file(pa.py_buffer(content)).schema).get("fired_ms")
-            if told is not None:
-                note_fired(fired, segment, owned, told)
+            fired_ms = metadata_of(pa.ipc.open_file(pa.py_buffer(content)).schema).get("fired_ms")
+            if fired_ms is not None:
+                note_fired(fired, segment, owned, fired_ms)
 
 
 def read_windows(
@@ -328,14 +328,14 @@ class _Verified:
         return self.content
 
 
-def note_fired(fired: npt.NDArray[np.int64], segment: SegmentHandle, owned: KeyGroupRange, told: object) -> None:
-    """Raises the times up to which windows have fired by those of a segment. ``fired``: for each owned key group; ``told``: the time in the segment's metadata.
+def note_fired(fired: npt.NDArray[np.int64], segment: SegmentHandle, owned: KeyGroupRange, fired_ms: object) -> None:
+    """Raises the times up to which windows have fired by those of a segment. ``fired``: for each owned key group; ``fired_ms``: from the segment's metadata.
     Raises ``CorruptData``.
     """
-    if not isinstance(told, int) or not -LAST_MS <= told <= LAST_MS:
+    if not isinstance(fired_ms, int) or not -LAST_MS <= fired_ms <= LAST_MS:
         raise CorruptData(
-            f"state file {segment.handle.path or 'inline'}: 'fired_ms' is {told!r}, which is not a time; restore another checkpoint"
+            f"state file {segment.handle.path or 'inline'}: 'fired_ms' is {fired_ms!r}, which is not a time; restore another checkpoint"
         )
     both = segment.key_groups.intersect(owned)
     here = fired[both.start - owned.start : both.end + 1 - owned.start]
-    np.maximum(here, told, out=here)
+    np.maximum(here, fired_ms, out=here)

@@ -199,9 +199,9 @@ class UnreadWindows:
                     file.column(index, "window_start", start - begin, stop - begin)
                     for found in stretches_of(file.batch(index), start - begin, stop - begin, here, self._form):
                         yield _Unread(file, index, found)
-            told = file.about.get("fired_ms")
-            if told is not None:
-                note_fired(fired, segment, part, told)
+            fired_ms = file.about.get("fired_ms")
+            if fired_ms is not None:
+                note_fired(fired, segment, part, fired_ms)
 
     def _opened(self, part: KeyGroupRange) -> list[PartialSegment]:
         places = [at for at, segment in enumerate(self._segments) if segment.key_groups.intersect(part).size]
@@ -227,8 +227,8 @@ def _check_groups(file: PartialSegment, index: int, start: int, rows: pa.RecordB
     bounds = file.bounds()
     assert bounds is not None
     first = bounds[index] + start
-    told = _groups_of(file.segment, first, first + rows.num_rows)
-    if not np.array_equal(rows.column(rows.schema.get_field_index(KEY_GROUP)).to_numpy(), told):
+    expected = _groups_of(file.segment, first, first + rows.num_rows)
+    if not np.array_equal(rows.column(rows.schema.get_field_index(KEY_GROUP)).to_numpy(), expected):
         raise CorruptData(f"{file.name}: rows from {first} on are of other key groups than its index says; {ON_DAMAGE}")
 
 

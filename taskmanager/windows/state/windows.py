@@ -203,9 +203,9 @@ class ColumnarWindowState:
         return self._buckets.held_elsewhere(rows)
 
     def freeze(
-        self, checkpoint_id: int, options: CheckpointOptions | None, beside: Sequence[LazyRun] = ()
+        self, checkpoint_id: int, options: CheckpointOptions | None, further: Sequence[LazyRun] = ()
     ) -> FrozenState:
-        """Returns the frozen state. ``options``: what the checkpoint may refer to; ``None``: nothing. ``beside``: partials of the same windows that are held
+        """Returns the frozen state. ``options``: what the checkpoint may refer to; ``None``: nothing. ``further``: partials of the same windows that are held
         elsewhere.
         """
         may_share = self._form.combine is not None and options is not None and bool(options.shared_location)
@@ -219,7 +219,7 @@ class ColumnarWindowState:
         since = Since(base, rows, self._appended.fired, has_fired, self._example)
         epoch = self._appended.freeze(is_incremental=builds)
         increments = self._increments if builds else None
-        buckets = self._buckets.freeze(beside)
+        buckets = self._buckets.freeze(further)
         whose = (self._form, self._owned, self._merge, self._groups_of, self._parts_of)
         return FrozenWindows(*whose, checkpoint_id, epoch, buckets, since, increments)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.aio.jobmanager.cluster import JOB, cluster, run_job, watch_until
-from tidegate.model.accumulators import IntCounter, ListAccumulator, merged, results, told
+from tidegate.model.accumulators import IntCounter, ListAccumulator, merged, results, serialized
 from tidegate.pb import common_pb2, jobmanager_pb2
 from tidegate.wire.accumulators import accumulators_from_pb, accumulators_to_pb
 
@@ -15,7 +15,7 @@ def metrics(count: int, *words: str) -> common_pb2.TaskMetrics:
     counter.add(count)
     for word in words:
         listed.add(word)
-    found = accumulators_to_pb(told({"seen": counter, "words": listed}))
+    found = accumulators_to_pb(serialized({"seen": counter, "words": listed}))
     return common_pb2.TaskMetrics(records_in=count, accumulators=found)
 
 

@@ -77,7 +77,7 @@ class CollectWriter(SinkWriter):
             self._offset = offset
             self._batches.extend(ResultBatch(rows, content) for rows, content in batches)
         self._bytes = sum(len(batch.content) for batch in self._batches)
-        self._checkpointed = self._told = self._offset
+        self._checkpointed = self._reported = self._offset
         self._unconfirmed: dict[int, int] = {}
         self._server = CollectServer(listener, token, self.answer)
 
@@ -121,11 +121,11 @@ class CollectWriter(SinkWriter):
             if not self._batches or (not had_room and self.has_room()):
                 self._wakeup()
             deadline = time.monotonic() + WAIT_S
-            while not self._batches and self._told == self._checkpointed and not self._closed:
+            while not self._batches and self._reported == self._checkpointed and not self._closed:
                 left = deadline - time.monotonic()
                 if left <= 0 or not self._changed.wait(left):
                     break
-            self._told = self._checkpointed
+            self._reported = self._checkpointed
             return ResultsResponse(self._version, self._offset, self._checkpointed, self._some())
 
     def close(self) -> None:

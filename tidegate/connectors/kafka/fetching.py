@@ -117,7 +117,7 @@ class Fetch:
         try:
             arrived = self._incoming.take()
         except CorruptData:
-            yield from self._checked(self._asked_topic_ids())  # another topic has other offsets
+            yield from self._checked(self._current_topic_ids())  # another topic has other offsets
             raise
         yield from self._checked(arrived.topic_ids)
         self.ends |= {_split_id(place): end for place, end in arrived.ends.items()}
@@ -134,9 +134,9 @@ class Fetch:
         if self._incoming.tells_topic_ids or not self._ends or self._clock() < self._ask_ids_at:
             return
         self._ask_ids_at = self._clock() + ASK_IDS_AGAIN_S
-        yield from self._checked(self._asked_topic_ids())
+        yield from self._checked(self._current_topic_ids())
 
-    def _asked_topic_ids(self) -> dict[str, str]:
+    def _current_topic_ids(self) -> dict[str, str]:
         topics = sorted({_place(split_id)[0] for split_id in self._ends})
         try:
             return topic_ids(self._settings.servers, self._settings.properties, topics)

@@ -193,7 +193,7 @@ class _Conversation:
         self._context = context
         self._closing = threading.Event()
         self._forgotten: Offsets | None = None
-        self._told: Offsets | None = None
+        self._sent: Offsets | None = None
         self._link: SparkLink | None = None
         self._server: BlockServer | None = None
 
@@ -277,9 +277,9 @@ class _Conversation:
 
     def _send_forgotten(self, link: SparkLink) -> None:
         forgotten, self._forgotten = self._forgotten, None
-        if forgotten is not None and forgotten != self._told:
+        if forgotten is not None and forgotten != self._sent:
             link.ask(ForgetBefore(forgotten))
-            self._told = forgotten
+            self._sent = forgotten
 
 
 def _shown(offsets: Offsets | None) -> str:

@@ -81,10 +81,10 @@ class SessionFormat:
         return pa.RecordBatch.from_arrays(columns, names=names)
 
     def check(self, schema: pa.Schema) -> None:
-        told = metadata_of(schema).get(WINDOWS)
-        if told is not None:
+        stored = metadata_of(schema).get(WINDOWS)
+        if stored is not None:
             raise SchemaMismatch(
-                f"operator '{self.operator}': the restored windows are {told[0]} ms long, those of the job are sessions: give the operator another "
+                f"operator '{self.operator}': the restored windows are {stored[0]} ms long, those of the job are sessions: give the operator another "
                 "uid, or restore with the job that wrote them"
             )
         check_keys(self, schema)

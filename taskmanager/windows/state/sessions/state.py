@@ -59,7 +59,7 @@ class ColumnarSessionState(ColumnarWindowState):
         self._changes.add(keys, self.rows, self.bytes_per_row, are_gone=True)
 
     def freeze(
-        self, checkpoint_id: int, options: CheckpointOptions | None, beside: Sequence[LazyRun] = ()
+        self, checkpoint_id: int, options: CheckpointOptions | None, further: Sequence[LazyRun] = ()
     ) -> FrozenState:
         may_share = options is not None and bool(options.shared_location)
         is_savepoint = options is not None and options.snapshot_type.is_savepoint
@@ -73,7 +73,7 @@ class ColumnarSessionState(ColumnarWindowState):
         since = Since(base, rows, None, bool(gone), self._example)
         whose = (self._form, self._owned, self._merge, self._groups_of, self._parts_of)
         increments = self._increments if builds else None
-        buckets = self._buckets.freeze(beside)
+        buckets = self._buckets.freeze(further)
         return FrozenSessions(*whose, checkpoint_id, epoch, buckets, since, increments, gone, self._max_parallelism)
 
     def confirmed(self, checkpoint_id: int) -> None:

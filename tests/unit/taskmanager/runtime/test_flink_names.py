@@ -83,5 +83,5 @@ def test_the_longest_time_without_room_is_of_one_report() -> None:
     counters = TaskCounters()
     for waited_ms in (5.0, 30.0, 10.0):
         counters.backpressured(waited_ms)
-    assert [counters.told().figures["maxSoftBackPressureTimeMs"] for _ in range(2)] == [30.0, 0.0]
+    assert [counters.report().figures["maxSoftBackPressureTimeMs"] for _ in range(2)] == [30.0, 0.0]
     assert counters.backpressured_ms == 45.0

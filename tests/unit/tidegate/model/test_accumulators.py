@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tidegate.common import accumulators as acc
-from tidegate.model.accumulators import LIST_MAX_BYTES, Accumulator, check_known, merged, results, told
+from tidegate.model.accumulators import LIST_MAX_BYTES, Accumulator, check_known, merged, results, serialized
 from tidegate.model.errors import InvalidJob
 
 INF = float("inf")
@@ -40,9 +40,9 @@ def test_those_of_subtasks_become_one(
     kind: type[Accumulator[Any, Any]], parts: list[list[Any]], empty: Any, whole: Any
 ) -> None:
     assert kind().get_local_value() == empty
-    subtasks = [told({"it": filled(kind, values)}) for values in parts]
+    subtasks = [serialized({"it": filled(kind, values)}) for values in parts]
     assert results(merged(subtasks)) == {"it": whole}
-    assert results(merged([told(merged(subtasks))])) == {"it": whole}, "what was merged travels on"
+    assert results(merged([serialized(merged(subtasks))])) == {"it": whole}, "what was merged travels on"
     found = filled(kind, parts[0])
     found.reset_local()
     assert found.get_local_value() == empty
@@ -54,12 +54,12 @@ def test_numbers_of_numpy_travel() -> None:
         "mean": filled(acc.AverageAccumulator, [np.float32(0.5)]),
         "often": filled(acc.Histogram, [np.int32(3), 3]),
     }
-    assert results(merged([told(parts)])) == {"sum": 3, "mean": 0.5, "often": {3: 2}}
+    assert results(merged([serialized(parts)])) == {"sum": 3, "mean": 0.5, "often": {3: 2}}
 
 
 def test_two_types_under_one_name_are_an_error_for_who_asks() -> None:
     one, other = {"seen": acc.IntCounter(), "sure": filled(acc.IntCounter, [1])}, {"seen": acc.Histogram()}
-    found = merged([told(merged([told(one), told(other)])), told(other), told(one)])
+    found = merged([serialized(merged([serialized(one), serialized(other)])), serialized(other), serialized(one)])
     assert found["sure"].get_local_value() == 2
     with pytest.raises(InvalidJob, match="Histogram in one operator and IntCounter in another"):
         found["seen"].get_local_value()
