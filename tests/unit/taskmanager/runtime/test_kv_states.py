@@ -41,7 +41,7 @@ class _Kit:
 
     def ask(self, *keys: int, name: str = "counts") -> None:
         question = write_keys(encode_column(Types.LONG(), list(keys), "test"), Types.LONG().arrow_field("key"))
-        self.states.asked(QueryState(name, question, lambda values, error: self.answers.append((values, error))))
+        self.states.queue(QueryState(name, question, lambda values, error: self.answers.append((values, error))))
 
     def answer(self, *, has_input: bool) -> bool:
         return self.states.answer_some(lambda: self.now_ms, has_input=has_input)
