@@ -138,7 +138,7 @@ def address_of(configuration: Configuration, job_manager: str | None) -> str:
 
     Raises ``Unreachable`` while there is no leader.
     """
-    from tidegate.coordination.drivers import looks_up_leader
+    from tidegate.high_availability.drivers import looks_up_leader
     from tidegate.model.options import JobManagerOptions
 
     if job_manager is None and looks_up_leader(configuration):
@@ -153,7 +153,7 @@ def client_of(configuration: Configuration, job_manager: str | None) -> JobManag
     from tidegate.aio.signing import signing_of
     from tidegate.aio.transports import transport_of
     from tidegate.cli.client import JobManagerClient
-    from tidegate.coordination.drivers import looks_up_leader
+    from tidegate.high_availability.drivers import looks_up_leader
 
     address = address_of(configuration, job_manager)
     asks = job_manager is None and looks_up_leader(configuration)
@@ -186,7 +186,7 @@ def client_at(configuration: Configuration, address: str) -> JobManagerClient:
 
 
 def _leader_of(configuration: Configuration) -> str:
-    from tidegate.coordination.drivers import make_retrieval
+    from tidegate.high_availability.drivers import make_retrieval
 
     retrieval = make_retrieval(configuration)
     try:

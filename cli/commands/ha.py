@@ -37,8 +37,8 @@ def check(rounds: int, writers: int, url: str) -> None:
 
 
 def _check_bucket(url: str, rounds: int, writers: int) -> None:
-    from tidegate.coordination.object_store.bucket import open_bucket
-    from tidegate.coordination.object_store.conditions import full_check, refuse_broken
+    from tidegate.high_availability.object_store.bucket import open_bucket
+    from tidegate.high_availability.object_store.conditions import full_check, refuse_broken
 
     tally = _last(full_check(lambda: open_bucket(url, _ANSWER_S), rounds, writers), rounds)
     refuse_broken(open_bucket(url, _ANSWER_S), tally)
@@ -49,7 +49,7 @@ def _check_bucket(url: str, rounds: int, writers: int) -> None:
 
 
 def _check_directory(directory: Path, rounds: int, writers: int) -> None:
-    from tidegate.coordination.directory_conditions import race_in_directory, refuse_broken_locks
+    from tidegate.high_availability.directory_conditions import race_in_directory, refuse_broken_locks
 
     tally = _last(race_in_directory(directory, rounds, writers), rounds)
     refuse_broken_locks(directory, tally)

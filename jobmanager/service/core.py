@@ -23,7 +23,7 @@ from tidegate.aio.probing import until_refused
 from tidegate.aio.process_metrics import OwnProcess
 from tidegate.aio.transport import Transport
 from tidegate.aio.transports import transport_of
-from tidegate.coordination.port import Deposed
+from tidegate.high_availability.port import Deposed
 from tidegate.jobmanager.machines import commands as cmd
 from tidegate.jobmanager.machines.dispatcher import Dispatcher
 from tidegate.jobmanager.machines.events import (

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 
 from tidegate.aio.logs import with_ids
-from tidegate.coordination.port import Deposed
+from tidegate.high_availability.port import Deposed
 from tidegate.jobmanager.programs.blobs import BlobStore
 from tidegate.jobmanager.service.high_availability.kept_jobs import Jobs
 from tidegate.model.errors import StorageError

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from tidegate.aio.process import Services, Shutdown, collect_seldom
 from tidegate.aio.wakeful_loop import WakefulLoop
-from tidegate.coordination.port import Deposed
+from tidegate.high_availability.port import Deposed
 from tidegate.jobmanager.service.app import Listening, start_services
 from tidegate.jobmanager.service.high_availability.services import StandbyEnded
 from tidegate.jobmanager.service.reporting.startup_log import announce

@@ -68,7 +68,7 @@ PAIRS = {
     "FencedWrites": "jobmanager/machines/test_fenced_write_pairs.py",
     "JobStatusHistory": "jobmanager/machines/job/test_job_life.py",
     "Leadership": "jobmanager/machines/test_leadership.py",
-    "Lease": "tidegate/coordination/test_lease_pairs.py",
+    "Lease": "tidegate/high_availability/test_lease_pairs.py",
     "PendingCheckpoint": "jobmanager/machines/checkpoint/test_pending_checkpoint.py",
     "SlotTable": "taskmanager/machines/test_slots.py",
     "SnapshotCoordinator": "taskmanager/machines/test_snapshot_pairs.py",
@@ -108,7 +108,7 @@ def test_every_machine_checks_its_invariants() -> None:
 
 
 def test_every_machine_has_a_test_of_all_pairs() -> None:
-    lease = ROOT / "tidegate" / "coordination" / "object_store" / "lease.py"
+    lease = ROOT / "tidegate" / "high_availability" / "object_store" / "lease.py"
     assert set(_with_events([*FILES, lease])) <= PAIRS.keys()
     files = {name: (ROOT / "tests" / "unit" / file).read_text(encoding="utf-8") for name, file in PAIRS.items()}
     without = {

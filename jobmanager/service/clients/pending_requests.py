@@ -16,7 +16,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from tidegate.aio.logs import with_ids
-from tidegate.coordination.port import Deposed
+from tidegate.high_availability.port import Deposed
 from tidegate.jobmanager.machines.commands import ReportSnapshot
 from tidegate.jobmanager.machines.events import ClientRequest, SnapshotRequested
 from tidegate.jobmanager.service.clients.snapshot_requests import SnapshotRequests

@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar, assert_never
 
 from tidegate.aio.process import Shutdown
 from tidegate.aio.wakeful_loop import WakefulLoop
-from tidegate.coordination.port import Deposed, Election, Unavailable
+from tidegate.high_availability.port import Deposed, Election, Unavailable
 from tidegate.jobmanager.machines import leadership as lead
 from tidegate.model.leadership import Contact, ElectionEvent, ResignationRequested, StoreRefused
 

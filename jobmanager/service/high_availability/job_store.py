@@ -32,7 +32,7 @@ from dataclasses import dataclass
 import msgspec
 from google.protobuf.message import DecodeError
 
-from tidegate.coordination.port import Deposed, Entries, Unavailable
+from tidegate.high_availability.port import Deposed, Entries, Unavailable
 from tidegate.jobmanager.machines.events import ClientRequest, JobCancelRequested, RescaleRequested, SnapshotRequested
 from tidegate.jobmanager.machines.views import JobHistory
 from tidegate.model.errors import CorruptData, StorageError, TidegateError

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Protocol, assert_never
 
 from tidegate.aio.pool import Pool
-from tidegate.coordination.port import Deposed, Unavailable
+from tidegate.high_availability.port import Deposed, Unavailable
 from tidegate.jobmanager.machines import fenced_writes as writes
 from tidegate.jobmanager.machines.events import ClientRequest
 from tidegate.jobmanager.service.high_availability.job_store import JobStore

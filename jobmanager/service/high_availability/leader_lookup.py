@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tidegate.aio.pool import Pool
-from tidegate.coordination.port import Retrieval
+from tidegate.high_availability.port import Retrieval
 from tidegate.model.errors import TidegateError
 from tidegate.model.leadership import Contact, Leader
 

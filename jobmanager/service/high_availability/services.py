@@ -17,8 +17,8 @@ from pathlib import Path
 
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Shutdown
-from tidegate.coordination.drivers import make_election, make_retrieval, storage_directory
-from tidegate.coordination.filesystem import led_by
+from tidegate.high_availability.drivers import make_election, make_retrieval, storage_directory
+from tidegate.high_availability.filesystem import led_by
 from tidegate.jobmanager.programs.blobs import BlobStore
 from tidegate.jobmanager.programs.kept_blobs import KeptBlobs
 from tidegate.jobmanager.service.high_availability.election import ElectionService, Term

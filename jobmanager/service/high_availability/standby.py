@@ -18,7 +18,7 @@ from tidegate.aio.http_server import serve_http
 from tidegate.aio.https import https_client, https_server, rest_url
 from tidegate.aio.rpc import ServerContext, start_server
 from tidegate.aio.transports import transport_of
-from tidegate.coordination.port import Retrieval
+from tidegate.high_availability.port import Retrieval
 from tidegate.jobmanager.rest.http.admission import COOKIE
 from tidegate.jobmanager.rest.http.errors import RestError
 from tidegate.jobmanager.rest.http.origin import OriginGuard, allowed_origin, own_names

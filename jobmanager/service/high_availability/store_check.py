@@ -13,7 +13,7 @@ import secrets
 
 import msgspec
 
-from tidegate.coordination.port import Entries
+from tidegate.high_availability.port import Entries
 from tidegate.jobmanager.service.high_availability.job_store import PLANS
 from tidegate.model.errors import CorruptData, ExternalError, StorageError, VersionMismatch
 from tidegate.model.storage_errors import reason_of

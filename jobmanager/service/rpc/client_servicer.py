@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Shutdown
 from tidegate.aio.rpc import ServerContext, abort
-from tidegate.coordination.port import Deposed
+from tidegate.high_availability.port import Deposed
 from tidegate.jobmanager.machines.events import JobCancelRequested, RescaleRequested
 from tidegate.jobmanager.programs.blobs import BlobStore
 from tidegate.jobmanager.rest.history import History

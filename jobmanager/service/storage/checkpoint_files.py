@@ -23,7 +23,7 @@ from functools import partial
 
 from tidegate.aio.logs import with_ids
 from tidegate.aio.pool import Pool
-from tidegate.coordination.port import Deposed
+from tidegate.high_availability.port import Deposed
 from tidegate.jobmanager.machines.commands import (
     CreateLocation,
     DiscardCheckpoint,

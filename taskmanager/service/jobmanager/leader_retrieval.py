@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Protocol
 
 from tidegate.aio.pool import Pool
-from tidegate.coordination.drivers import make_retrieval, storage_directory
-from tidegate.coordination.port import Retrieval
+from tidegate.high_availability.drivers import make_retrieval, storage_directory
+from tidegate.high_availability.port import Retrieval
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import TidegateError, Unreachable
 from tidegate.model.options import HighAvailabilityOptions, HighAvailabilityType

@@ -16,7 +16,7 @@ from tests.contract.rest.scene import recorded_scene
 from tidegate.aio.process import Shutdown
 from tidegate.aio.rpc import ServerContext, open_channel, start_server
 from tidegate.aio.wakeful_loop import WakefulLoop
-from tidegate.coordination.port import Deposed, Unavailable
+from tidegate.high_availability.port import Deposed, Unavailable
 from tidegate.jobmanager.service.high_availability import election as election_module
 from tidegate.jobmanager.service.high_availability.election import ElectionService
 from tidegate.model.errors import Unreachable

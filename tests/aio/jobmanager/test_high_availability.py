@@ -30,7 +30,7 @@ from tests.aio.jobmanager.cluster import (
 )
 from tests.ports import free_port
 from tidegate.aio.process import Shutdown
-from tidegate.coordination.port import Deposed
+from tidegate.high_availability.port import Deposed
 from tidegate.jobmanager.service.clients.submission import Submission
 from tidegate.jobmanager.service.high_availability.job_store import JobStore, StoredPlan
 from tidegate.jobmanager.service.high_availability.services import StandbyEnded, open_high_availability

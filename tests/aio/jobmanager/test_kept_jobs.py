@@ -8,7 +8,7 @@ import pytest
 
 from tests.aio.jobmanager.cluster import JOB, make_graph
 from tidegate.aio.pool import Pool
-from tidegate.coordination.port import Deposed, Unavailable
+from tidegate.high_availability.port import Deposed, Unavailable
 from tidegate.jobmanager.machines.events import JobCancelRequested, RescaleRequested, SnapshotRequested
 from tidegate.jobmanager.service.high_availability.attempt_notes import AttemptNotes
 from tidegate.jobmanager.service.high_availability.election import Term

@@ -32,12 +32,12 @@ from tests.e2e.waiting import wait_until
 from tests.servers.versitygw import BUCKET, VersityGateway
 from tidegate.cli.main import main
 from tidegate.cli.options import address_of
-from tidegate.coordination.object_store.bucket import Bucket, open_bucket
-from tidegate.coordination.object_store.conditions import check_conditions, full_check
-from tidegate.coordination.object_store.election import BucketElection, BucketSettings
-from tidegate.coordination.object_store.lease import Version
-from tidegate.coordination.object_store.retrieval import BucketRetrieval
-from tidegate.coordination.port import Deposed, encode_contact
+from tidegate.high_availability.object_store.bucket import Bucket, open_bucket
+from tidegate.high_availability.object_store.conditions import check_conditions, full_check
+from tidegate.high_availability.object_store.election import BucketElection, BucketSettings
+from tidegate.high_availability.object_store.lease import Version
+from tidegate.high_availability.object_store.retrieval import BucketRetrieval
+from tidegate.high_availability.port import Deposed, encode_contact
 from tidegate.jobmanager.service.app import Listening
 from tidegate.jobmanager.service.process import serve
 from tidegate.model.configuration import Configuration

@@ -28,7 +28,7 @@ from tests.own import own_signing, own_transport
 from tests.ports import free_port
 from tidegate.aio.https import https_client
 from tidegate.cli.client import JobManagerClient
-from tidegate.coordination.drivers import make_retrieval
+from tidegate.high_availability.drivers import make_retrieval
 from tidegate.jobmanager.service.app import Listening
 from tidegate.jobmanager.service.high_availability import standby as standby_module
 from tidegate.jobmanager.service.high_availability.leader_lookup import LeaderLookup

@@ -29,8 +29,8 @@ from tests.aio.jobmanager.cluster import (
 )
 from tests.servers.zookeeper_servers import ZooKeeperServers
 from tidegate.cli.options import address_of
-from tidegate.coordination.port import Deposed
-from tidegate.coordination.zookeeper import ZooKeeperElection, ZooKeeperRetrieval, ZooKeeperSettings
+from tidegate.high_availability.port import Deposed
+from tidegate.high_availability.zookeeper import ZooKeeperElection, ZooKeeperRetrieval, ZooKeeperSettings
 from tidegate.jobmanager.service.app import Listening
 from tidegate.jobmanager.service.process import serve
 from tidegate.model.configuration import Configuration

@@ -11,7 +11,7 @@ import pytest
 from tests.aio.taskmanager.fake_job_manager import FakeJobManager
 from tests.aio.taskmanager.processless import processless
 from tests.aio.taskmanager.test_service import ALLOCATION, ATTEMPT, in_thread, submit
-from tidegate.coordination.port import Unavailable
+from tidegate.high_availability.port import Unavailable
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError, Unreachable
 from tidegate.model.fencing import make_generation

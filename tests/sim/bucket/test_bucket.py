@@ -12,8 +12,8 @@ from tests.sim.bucket.world import Register, World
 from tests.sim.leadership.laws import LawBroken
 from tests.sim.plant import Plant, patched
 from tests.sim.sweep import sweep
-from tidegate.coordination.object_store import lease
-from tidegate.coordination.object_store.ledger import LEADER, Change, Ledger
+from tidegate.high_availability.object_store import lease
+from tidegate.high_availability.object_store.ledger import LEADER, Change, Ledger
 from tidegate.model.leadership import LockAcquired
 
 pytestmark = pytest.mark.sim

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from functools import partial
 
 from tests.sim.leadership.laws import require
-from tidegate.coordination.object_store import lease
-from tidegate.coordination.object_store.ledger import Create, Ledger, Put
+from tidegate.high_availability.object_store import lease
+from tidegate.high_availability.object_store.ledger import Create, Ledger, Put
 from tidegate.jobmanager.machines import leadership as lead
 from tidegate.model.leadership import ResignationRequested
 

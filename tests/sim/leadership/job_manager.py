@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, assert_never
 from tests.sim.leadership.laws import require
 from tests.sim.leadership.store import RESULT, Store
 from tests.sim.leadership.task_manager import SimTaskManager
-from tidegate.coordination.port import Deposed
+from tidegate.high_availability.port import Deposed
 from tidegate.jobmanager.machines import fenced_writes as writes
 from tidegate.jobmanager.machines import leadership as lead
 from tidegate.jobmanager.programs.blob_names import BlobNames

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tests.sim.leadership.laws import require
-from tidegate.coordination.port import Deposed
+from tidegate.high_availability.port import Deposed
 
 RESULT = "result"
 

@@ -18,7 +18,7 @@ from tests.sim.leadership.job_manager import PROGRAM, SUBMISSION, SimJobManager,
 from tests.sim.leadership.laws import LawBroken, require
 from tests.sim.leadership.store import Store
 from tests.sim.leadership.task_manager import SimTaskManager
-from tidegate.coordination.port import Deposed
+from tidegate.high_availability.port import Deposed
 from tidegate.jobmanager.machines.leadership import LeadershipState
 from tidegate.model.fencing import make_generation
 from tidegate.model.leadership import Connected, LockAcquired, Lost, Suspended

@@ -11,11 +11,11 @@ from click.testing import CliRunner, Result
 from obstore.store import MemoryStore
 
 from tidegate.cli.main import main
-from tidegate.coordination import directory_conditions
-from tidegate.coordination.object_store import bucket as buckets
-from tidegate.coordination.object_store.bucket import Bucket
-from tidegate.coordination.object_store.conditions import ConditionsIgnored, check_conditions
-from tidegate.coordination.object_store.lease import Version
+from tidegate.high_availability import directory_conditions
+from tidegate.high_availability.object_store import bucket as buckets
+from tidegate.high_availability.object_store.bucket import Bucket
+from tidegate.high_availability.object_store.conditions import ConditionsIgnored, check_conditions
+from tidegate.high_availability.object_store.lease import Version
 
 URL = "s3://somewhere/ha"
 

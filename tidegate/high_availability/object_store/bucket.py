@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from tidegate.coordination.object_store.lease import Version
-from tidegate.coordination.port import Unavailable
+from tidegate.high_availability.object_store.lease import Version
+from tidegate.high_availability.port import Unavailable
 from tidegate.model.errors import ConfigurationError
 
 try:

@@ -14,9 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from tidegate.coordination.object_store.bucket import Bucket
-from tidegate.coordination.object_store.lease import Version
-from tidegate.coordination.port import Unavailable
+from tidegate.high_availability.object_store.bucket import Bucket
+from tidegate.high_availability.object_store.lease import Version
+from tidegate.high_availability.port import Unavailable
 from tidegate.model.errors import ExternalError
 
 PROBES = "probes"

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tidegate.coordination.port import (
+from tidegate.high_availability.port import (
     Entries,
     Unavailable,
     decode_contact,

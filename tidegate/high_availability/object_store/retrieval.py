@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from tidegate.coordination.object_store.bucket import Bucket
-from tidegate.coordination.object_store.codec import decode_ledger
-from tidegate.coordination.object_store.election import LEDGER, STANDBYS, BucketSettings
-from tidegate.coordination.object_store.lease import Watch
-from tidegate.coordination.object_store.ledger import LEADER
-from tidegate.coordination.port import decode_contact, decode_leader
+from tidegate.high_availability.object_store.bucket import Bucket
+from tidegate.high_availability.object_store.codec import decode_ledger
+from tidegate.high_availability.object_store.election import LEDGER, STANDBYS, BucketSettings
+from tidegate.high_availability.object_store.lease import Watch
+from tidegate.high_availability.object_store.ledger import LEADER
+from tidegate.high_availability.port import decode_contact, decode_leader
 from tidegate.model.leadership import Contact, Leader
 
 _MISSED = 3

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from operator import methodcaller
 from typing import Any
 
-from tidegate.coordination.port import (
+from tidegate.high_availability.port import (
     Deposed,
     Entries,
     Unavailable,

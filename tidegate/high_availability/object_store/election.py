@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import assert_never
 
-from tidegate.coordination.object_store import lease
-from tidegate.coordination.object_store.bucket import Bucket, open_bucket
-from tidegate.coordination.object_store.codec import decode_ledger, encode_ledger
-from tidegate.coordination.object_store.conditions import check_conditions
-from tidegate.coordination.object_store.ledger import LEADER, Change, Create, Delete, Put, names_below
-from tidegate.coordination.port import Deposed, Entries, Unavailable, encode_contact, encode_leader
+from tidegate.high_availability.object_store import lease
+from tidegate.high_availability.object_store.bucket import Bucket, open_bucket
+from tidegate.high_availability.object_store.codec import decode_ledger, encode_ledger
+from tidegate.high_availability.object_store.conditions import check_conditions
+from tidegate.high_availability.object_store.ledger import LEADER, Change, Create, Delete, Put, names_below
+from tidegate.high_availability.port import Deposed, Entries, Unavailable, encode_contact, encode_leader
 from tidegate.model.errors import TidegateError
 from tidegate.model.leadership import Contact, ElectionEvent, Leader, LockAcquired
 from tidegate.wire.versions import VERSION

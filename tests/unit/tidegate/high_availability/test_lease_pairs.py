@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.pairs import answer, assert_every_pair, cells
-from tidegate.coordination.object_store.lease import (
+from tidegate.high_availability.object_store.lease import (
     ChangeRequested,
     LeadershipRequested,
     Lease,
@@ -22,7 +22,7 @@ from tidegate.coordination.object_store.lease import (
     Version,
     Woken,
 )
-from tidegate.coordination.object_store.ledger import LEADER, Ledger, Put
+from tidegate.high_availability.object_store.ledger import LEADER, Ledger, Put
 
 V1 = Version("1")
 OTHER = Ledger(4, 9, "other", 5_000, {LEADER: b"where it is"})

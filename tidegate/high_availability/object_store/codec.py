@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tidegate.coordination.object_store.ledger import Ledger
+from tidegate.high_availability.object_store.ledger import Ledger
 from tidegate.model.errors import CorruptData, VersionMismatch
 from tidegate.wire.unreadable import UNREADABLE
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar, assert_never
 
-from tidegate.coordination.object_store.ledger import Change, Ledger, change, claimed, released, renewed
+from tidegate.high_availability.object_store.ledger import Change, Ledger, change, claimed, released, renewed
 from tidegate.model.leadership import Connected, ElectionEvent, LockAcquired, Lost, Suspended
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from obstore.store import MemoryStore
 
-from tidegate.coordination.object_store.bucket import Bucket
-from tidegate.coordination.object_store.codec import encode_ledger
-from tidegate.coordination.object_store.election import LEDGER, STANDBYS, BucketSettings
-from tidegate.coordination.object_store.ledger import LEADER, Ledger, released
-from tidegate.coordination.object_store.retrieval import BucketRetrieval
-from tidegate.coordination.port import encode_contact, encode_leader
+from tidegate.high_availability.object_store.bucket import Bucket
+from tidegate.high_availability.object_store.codec import encode_ledger
+from tidegate.high_availability.object_store.election import LEDGER, STANDBYS, BucketSettings
+from tidegate.high_availability.object_store.ledger import LEADER, Ledger, released
+from tidegate.high_availability.object_store.retrieval import BucketRetrieval
+from tidegate.high_availability.port import encode_contact, encode_leader
 from tidegate.model.leadership import Contact, Leader
 
 HERE = Leader(3, Contact("here", "host:1", "host:2"))

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from tidegate.coordination.object_store.codec import decode_ledger, encode_ledger
-from tidegate.coordination.object_store.lease import (
+from tidegate.high_availability.object_store.codec import decode_ledger, encode_ledger
+from tidegate.high_availability.object_store.lease import (
     ChangeRefused,
     ChangeRequested,
     ChangeUnknown,
@@ -31,7 +31,16 @@ from tidegate.coordination.object_store.lease import (
     Watch,
     Woken,
 )
-from tidegate.coordination.object_store.ledger import LEADER, Create, Delete, Ledger, Put, change, names_below, released
+from tidegate.high_availability.object_store.ledger import (
+    LEADER,
+    Create,
+    Delete,
+    Ledger,
+    Put,
+    change,
+    names_below,
+    released,
+)
 from tidegate.model.errors import CorruptData, VersionMismatch
 from tidegate.model.leadership import Connected, LockAcquired, Lost, Suspended
 

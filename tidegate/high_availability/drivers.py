@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidegate.coordination.filesystem import FileElection, FileRetrieval
-from tidegate.coordination.port import Election, Retrieval
+from tidegate.high_availability.filesystem import FileElection, FileRetrieval
+from tidegate.high_availability.port import Election, Retrieval
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
 from tidegate.model.masking import SECRETS
@@ -14,8 +14,8 @@ from tidegate.model.options import HighAvailabilityOptions, HighAvailabilityType
 from tidegate.model.options.high_availability import ZooKeeperAcl
 
 if TYPE_CHECKING:
-    from tidegate.coordination.object_store.election import BucketSettings
-    from tidegate.coordination.zookeeper import ZooKeeperSettings
+    from tidegate.high_availability.object_store.election import BucketSettings
+    from tidegate.high_availability.zookeeper import ZooKeeperSettings
 
 
 _NEEDED = {
@@ -29,11 +29,11 @@ def make_election(configuration: Configuration) -> Election:
     """Creates the leader election of a configuration. Raises ``ConfigurationError``."""
     kind = configuration.get(HighAvailabilityOptions.TYPE)
     if kind is HighAvailabilityType.ZOOKEEPER:
-        from tidegate.coordination.zookeeper import ZooKeeperElection
+        from tidegate.high_availability.zookeeper import ZooKeeperElection
 
         return ZooKeeperElection(_zookeeper(configuration))
     if kind is HighAvailabilityType.OBJECT_STORE:
-        from tidegate.coordination.object_store.election import BucketElection
+        from tidegate.high_availability.object_store.election import BucketElection
 
         return BucketElection(_bucket(configuration))
     return FileElection(Path(storage_directory(configuration)))
@@ -43,11 +43,11 @@ def make_retrieval(configuration: Configuration) -> Retrieval:
     """Creates the leader retrieval of a configuration. Raises ``ConfigurationError``."""
     kind = configuration.get(HighAvailabilityOptions.TYPE)
     if kind is HighAvailabilityType.ZOOKEEPER:
-        from tidegate.coordination.zookeeper import ZooKeeperRetrieval
+        from tidegate.high_availability.zookeeper import ZooKeeperRetrieval
 
         return ZooKeeperRetrieval(_zookeeper(configuration))
     if kind is HighAvailabilityType.OBJECT_STORE:
-        from tidegate.coordination.object_store.retrieval import BucketRetrieval
+        from tidegate.high_availability.object_store.retrieval import BucketRetrieval
 
         return BucketRetrieval(_bucket(configuration))
     return FileRetrieval(Path(storage_directory(configuration)))
@@ -60,7 +60,7 @@ def looks_up_leader(configuration: Configuration) -> bool:
 
 
 def _zookeeper(configuration: Configuration) -> ZooKeeperSettings:
-    from tidegate.coordination.zookeeper import ZooKeeperSettings
+    from tidegate.high_availability.zookeeper import ZooKeeperSettings
 
     options, get = HighAvailabilityOptions, configuration.get
     quorum = get(options.ZOOKEEPER_QUORUM)
@@ -102,7 +102,7 @@ def _digest(authorization: str) -> str:
 
 
 def _bucket(configuration: Configuration) -> BucketSettings:
-    from tidegate.coordination.object_store.election import BucketSettings
+    from tidegate.high_availability.object_store.election import BucketSettings
 
     options, get = HighAvailabilityOptions, configuration.get
     lease_ms, renew_ms = get(options.LEASE_DURATION), get(options.RENEW_INTERVAL)
