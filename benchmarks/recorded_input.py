@@ -4,12 +4,14 @@
 
 The chain is a keyed count in state of single records (a key and a number, 16 bytes), without network and checkpoints, so that nothing else has a share
 in it: a whole subtask pays a smaller part. One process, one thread; the recording is written to the local disk. A ratio is of one round, in which both
-run one after the other, each first in every second round.
+run one after the other, each first in every second round. `alone` is the recorder by itself, with the same batches, as a share of the chain without it: on a
+busy machine the two runs of a round differ by more than the recorder takes, and this share does not.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import statistics
 import tempfile
 import time
@@ -28,7 +30,8 @@ from tidegate.connectors.number_sequence import DataGeneratorSource
 from tidegate.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
 from tidegate.datastream._graph.job_graph_builder import BuiltJob
 from tidegate.functions.state import ValueStateDescriptor
-from tidegate.records.batch import ArrowBatch, from_wire
+from tidegate.records.batch import ArrowBatch, from_wire, to_wire
+from tidegate.taskmanager.recording.calls import RecordedKind
 from tidegate.taskmanager.recording.recorder import Recorder
 from tidegate.taskmanager.replaying.surroundings import ReplayTimers
 from tidegate.taskmanager.runtime.assembly import AssembledChain, ChainParts, assemble_chain
@@ -73,6 +76,7 @@ def take(job: BuiltJob, batches: list[ArrowBatch], directory: Path, *, is_record
     chain = _chain(job, recorder, counters, directory).chain
     if recorder is not None:
         recorder.begin(0, 0, lambda: counters.records_out)
+    gc.collect()  # what an earlier run has left is not this one's
     begun = time.process_time()
     for batch in batches:
         chain.process(batch, 0)
@@ -82,6 +86,20 @@ def take(job: BuiltJob, batches: list[ArrowBatch], directory: Path, *, is_record
     if recorder is not None:
         recorder.close()
     return taken, written
+
+
+def take_alone(batches: list[ArrowBatch], directory: Path) -> float:
+    """Returns the processor seconds of the recorder without a chain."""
+    recorder = Recorder(directory / "recording", _BOUND)
+    recorder.begin(0, 0, lambda: 0)
+    begun = time.process_time()
+    for batch in batches:
+        recorder.enter_with(RecordedKind.PROCESS, 0, to_wire(batch))
+        recorder.leave()
+    assert recorder.segments
+    taken = time.process_time() - begun
+    recorder.close()
+    return taken
 
 
 def _chain(job: BuiltJob, recorder: Recorder | None, counters: TaskCounters, directory: Path) -> AssembledChain:
@@ -113,7 +131,7 @@ def main() -> None:
     job = build()
     data = [rows(first, args.batch) for first in range(0, args.records, args.batch)]
     batches = [from_wire(batch.rename_columns(["f0", "f1"])) for batch in data]
-    ratios = []
+    ratios, shares = [], []
     for number in range(args.rounds + 1):
         taken: dict[bool, float] = {}
         written = 0
@@ -124,12 +142,15 @@ def main() -> None:
         if number == 0:
             continue  # everything is loaded and compiled in the first round
         ratios.append(taken[True] / taken[False])
+        with tempfile.TemporaryDirectory(prefix="tg-") as directory:
+            shares.append(take_alone(batches, Path(directory)) / taken[False])
         print(
-            f"{taken[False]:.3f} s, recorded {taken[True]:.3f} s: {ratios[-1]:.3f} ({written / args.records:.1f} bytes a record)",
+            f"{taken[False]:.3f} s, recorded {taken[True]:.3f} s: {ratios[-1]:.3f} ({written / args.records:.1f} bytes a record), alone {shares[-1]:.4f}",
             flush=True,
         )
     print(
-        f"pieces of {args.batch}: median {statistics.median(ratios):.3f} of {len(ratios)}, {min(ratios):.3f} to {max(ratios):.3f}"
+        f"pieces of {args.batch}: median {statistics.median(ratios):.3f} of {len(ratios)}, {min(ratios):.3f} to {max(ratios):.3f}; "
+        f"alone {statistics.median(shares):.4f}, {min(shares):.4f} to {max(shares):.4f}"
     )
 
 

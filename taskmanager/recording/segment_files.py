@@ -39,6 +39,8 @@ class SegmentWriter:
         self._file.write(MAGIC)
         self.written_bytes = len(MAGIC)
         self._schema: pa.Schema | None = None
+        self._is_whole = False
+        """Whether batches of this schema are written with it, since their message alone lacks dictionaries."""
 
     def write(
         self, kind: RecordedKind, first: int = 0, second: int = 0, numbers: Sequence[int] = (), body: bytes = b""
@@ -50,10 +52,10 @@ class SegmentWriter:
         """Appends a frame with a batch. ``tag``: of a side output."""
         if self._schema is None or not batch.schema.equals(self._schema, check_metadata=True):
             self._schema = batch.schema
+            self._is_whole = _has_dictionaries(batch.schema)
             self._frame(_SCHEMA, 0, 0, (), batch.schema.serialize().to_pybytes())
         name = tag.encode()
-        content = _whole(batch) if _has_dictionaries(batch.schema) else batch.serialize().to_pybytes()
-        self._frame(kind, first, len(name), (), name + content)
+        self._frame(kind, first, len(name), (), name, _whole(batch) if self._is_whole else batch.serialize())
 
     def flush(self) -> None:
         """Writes buffered frames to the file."""
@@ -62,17 +64,19 @@ class SegmentWriter:
     def close(self) -> None:
         self._file.close()
 
-    def _frame(self, kind: int, first: int, second: int, numbers: Sequence[int], body: bytes) -> None:
+    def _frame(
+        self, kind: int, first: int, second: int, numbers: Sequence[int], body: bytes, rest: pa.Buffer | bytes = b""
+    ) -> None:
         count = len(numbers)
         content = _HEAD.pack(kind, first, second, count)
         if count:
             content += struct.pack(f"<{count}q", *numbers)
-        crc = zlib.crc32(body, zlib.crc32(content))
-        size = len(content) + len(body)
-        self._file.write(_FRAME.pack(size, crc))
-        self._file.write(content)
-        if body:
-            self._file.write(body)
+        content += body
+        crc = zlib.crc32(rest, zlib.crc32(content))
+        size = len(content) + len(rest)
+        self._file.write(_FRAME.pack(size, crc) + content)
+        if rest:
+            self._file.write(rest)
         self.written_bytes += _FRAME.size + size
 
 
@@ -185,8 +189,8 @@ def _has_dictionaries(schema: pa.Schema) -> bool:
     return "dictionary<" in str(schema.types)
 
 
-def _whole(batch: pa.RecordBatch) -> bytes:
+def _whole(batch: pa.RecordBatch) -> pa.Buffer:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
-    return bytes(sink.getvalue())
+    return sink.getvalue()
