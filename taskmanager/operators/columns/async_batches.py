@@ -54,6 +54,8 @@ class _Held:
 
 
 class AsyncBatchesOperator(FunctionOperatorBase):
+    """Calls an asynchronous function for the rows of batches, and emits the resulting rows; rows in flight are operator state."""
+
     works_on = "arrow"
 
     def __init__(self, name: str, func: AsyncBatchFunction, schema: pa.Schema) -> None:

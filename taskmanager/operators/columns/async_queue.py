@@ -35,6 +35,8 @@ class BatchArrived:
 
 @dataclass(frozen=True, slots=True)
 class BatchMarkArrived:
+    """A watermark, a status or an event arrived."""
+
     number: int
 
 
@@ -50,13 +52,15 @@ AsyncBatchesEvent = BatchArrived | BatchMarkArrived | CallsCompleted
 
 @dataclass(frozen=True, slots=True)
 class InvokeCall:
+    """Starts a call of a batch. ``call``: its number in the batch."""
+
     number: int
     call: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EmitRows:
-    """``rows``: positions in the batch, ascending. ``is_last``: no row of the batch is left."""
+    """Emits rows of a batch. ``rows``: their positions in the batch, ascending. ``is_last``: no row of the batch is left."""
 
     number: int
     rows: Positions
@@ -65,6 +69,8 @@ class EmitRows:
 
 @dataclass(frozen=True, slots=True)
 class PassBatchMark:
+    """Passes on a mark."""
+
     number: int
 
 
@@ -82,6 +88,10 @@ class _Held:
 
 
 class AsyncBatchesQueue:
+    """The queue of an asynchronous operator on batches. ``capacity``: the most calls that run at a time. ``ordered``: rows are emitted in the order of
+    arrival.
+    """
+
     def __init__(self, *, capacity: int, ordered: bool) -> None:
         assert capacity > 0, capacity
         self._capacity = capacity
