@@ -74,7 +74,7 @@ class SimPort:
         self.told.append(("ack", acknowledgement))
 
     def decline(self, checkpoint_id: int, reason: DeclineReason, error: ErrorInfo | None = None) -> None:
-        self.told.append(("decline", checkpoint_id))
+        self.told.append(("decline", (checkpoint_id, reason)))
 
     def end_of_data(self) -> None:
         self.told.append(("end-of-data", None))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from operator import or_
 from random import Random
 
 import cloudpickle
@@ -24,7 +25,7 @@ from tests.unit.taskmanager.runtime.assigned import Assigned
 from tests.unit.taskmanager.runtime.deploying import Deployer
 from tidegate.datastream._graph.job_graph_builder import BuiltJob
 from tidegate.model.channel_events import Barrier
-from tidegate.model.checkpoint import Acknowledgement, Alignment, CheckpointOptions
+from tidegate.model.checkpoint import Acknowledgement, Alignment, CheckpointOptions, DeclineReason
 from tidegate.model.deployment import ProducerAddress, TaskDeployment
 from tidegate.model.ids import AttemptId, VertexId
 from tidegate.model.states import ExecutionState
@@ -43,6 +44,8 @@ from tidegate.taskmanager.runtime.ports import (
 
 LIVENESS = 9
 """Number of the law that a healed world comes to its end (``tests.sim.watch`` numbers the others)."""
+ENDING = 14
+"""Number of the law that no checkpoint is declined because a subtask of it finishes."""
 MOST_SWEEPS = 20_000
 
 
@@ -109,6 +112,7 @@ class Execution:
         self._pending: dict[int, Pending] = {}
         self._votes: dict[tuple[AttemptId, int], str] = {}
         self._told_producers: set[tuple[AttemptId, AttemptId]] = set()
+        self._may_finish: set[AttemptId] = set()
         self._is_stopping = False
         deployer = Deployer(built, attempt, restore)
         self.subtasks: dict[AttemptId, SimSubtask] = {}
@@ -216,7 +220,8 @@ class Execution:
     def _coordinate(self) -> None:
         draw = self._random.random
         running = all(t.state in (ExecutionState.RUNNING, ExecutionState.FINISHED) for t in self.subtasks.values())
-        if running and len(self._pending) < self.mix.concurrent and draw() < self.mix.trigger:
+        is_free = running and len(self._pending) < self.mix.concurrent
+        if is_free and draw() < self.mix.trigger and not self._is_anyone_leaving():
             self._trigger()
         if self._pending and draw() < self.mix.abort:
             self._counts.faults += 1
@@ -228,6 +233,21 @@ class Execution:
 
     def _has_finished(self) -> bool:
         return any(task.state is ExecutionState.FINISHED for task in self.subtasks.values())
+
+    def _is_anyone_leaving(self) -> bool:
+        """As ``ExecutionGraph.is_anyone_leaving``: a subtask that may finish would decline. A checkpoint that is declined at once lets the next one start,
+        and a slow subtask would read barriers for ever, before any data, so that the job did not end.
+        """
+        through: set[VertexId] = set()
+        for vertex in self._built.graph.vertices:
+            tasks, inputs = self._of(vertex.vertex_id), self._built.graph.inputs_of(vertex.vertex_id)
+            are_finished = [task.state is ExecutionState.FINISHED for task in tasks]
+            are_let_finish = [task.attempt in self._may_finish for task in tasks]
+            if all(map(or_, are_finished, are_let_finish)) and all(edge.source in through for edge in inputs):
+                if not all(are_finished):
+                    return True
+                through.add(vertex.vertex_id)
+        return False
 
     def _trigger(self) -> None:
         running = {a for a, task in self.subtasks.items() if not task.state.is_terminal}
@@ -278,9 +298,12 @@ class Execution:
             case "ack":
                 self._on_ack(task, value)
             case "decline":
+                checkpoint_id, reason = value
+                if reason is DeclineReason.TASK_CLOSING:
+                    raise LawBroken(ENDING, f"{task.attempt} declined {checkpoint_id}, since it is about to finish")
                 self._counts.declined += 1
-                self._on_vote(task, value, "declined")
-                self._abort(value)
+                self._on_vote(task, checkpoint_id, "declined")
+                self._abort(checkpoint_id)
             case "end-of-data":
                 task.ended = True
 
@@ -325,6 +348,8 @@ class Execution:
         for other in self.subtasks.values():
             if not other.state.is_terminal:
                 confirm = ConfirmCheckpoint(n, other.attempt.vertex_id in pending.may_finish)
+                if confirm.may_finish:
+                    self._may_finish.add(other.attempt)
                 for _ in range(2 if self._random.random() < self.mix.confirm_twice else 1):
                     self._post(other, confirm)
 
