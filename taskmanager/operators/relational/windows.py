@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from tidegate.functions.sql.aggregates import CompiledAggregates
-from tidegate.functions.sql.changelog import INSERT, adds
-from tidegate.functions.sql.rows import Change, Row
+from tidegate.functions.sql.aggregates.running import RunningAggregates, Segments
+from tidegate.functions.sql.changelog import INSERT, adds, has_kinds, is_insert_only
+from tidegate.functions.sql.rows import Change, Row, values_of
 from tidegate.functions.sql.time_shift import TimeShift
 from tidegate.functions.sql.time_windows import Span, WindowedRows
 from tidegate.plan.specs import SortField
@@ -33,9 +35,14 @@ from tidegate.taskmanager.operators.relational.relational_operator import (
     listed,
 )
 from tidegate.taskmanager.operators.relational.timed import TimedOperator
+from tidegate.taskmanager.operators.relational.window_pairs import Places, find_pairs, sets_of_times
 
 Spans: TypeAlias = Callable[[Row], Sequence[Span]]
 """A function that returns the windows of a row."""
+
+
+ROWS_FOR_ARRAYS = 1_000
+"""Fewest rows of a batch that are added to their windows by arrays. Chosen: 500 rows take as long row by row, 2,000 a tenth to a half less by arrays."""
 
 
 class WindowAggregate(EntriesOperator, TimedOperator):
@@ -73,7 +80,17 @@ class WindowAggregate(EntriesOperator, TimedOperator):
         self._emits_empty = emits_empty
 
     def work(self, batch: KeyedChanges, input_index: int) -> None:
-        """Adds up the rows of a batch with the same key and windows before state is read, if the aggregates allow that."""
+        """Adds the rows of a large batch to their windows by arrays, if all aggregates can be computed so. Otherwise adds up the rows with the same key and
+        windows before state is read, if the aggregates allow that.
+        """
+        running = self._aggregates.running
+        if (
+            not self._merges
+            and running is not None
+            and len(batch.keys) >= ROWS_FOR_ARRAYS
+            and self._ran(batch, running)
+        ):
+            return
         if self._merges or not self._aggregates.merges_alike:
             super().work(batch, input_index)
             return
@@ -90,6 +107,71 @@ class WindowAggregate(EntriesOperator, TimedOperator):
             state.flush()
         self.clean(len(batch.changes), batch.now_ms)
         self.end_batch([])
+
+    def _ran(self, batch: KeyedChanges, running: RunningAggregates) -> bool:
+        """Adds the rows of a batch to their windows by arrays, unless rows need to be processed one by one. Returns whether it did."""
+        if has_kinds(batch.data.schema) and not is_insert_only(batch.data):
+            return False
+        found = self._sets_of(batch)
+        if found is None:
+            return False
+        self.begin_batch()
+        group_of, key_of = batch.by_key()
+        pairs = find_pairs(key_of, *found)
+        if not pairs.keys:  # all rows are late
+            self.clean(len(batch.keys), batch.now_ms)
+            return True
+        places = list(group_of.items())
+        states = [self.read(group, key, batch.now_ms) for key, group in places]
+        take = EntriesOfKey.get if running.can_retract else EntriesOfKey.take
+        values = [take(states[key], span) for key, span in zip(pairs.keys, pairs.spans, strict=True)]
+        accs = [None if value is None else value[1] for value in values]
+        if any(acc is not None and acc[0] <= 0 for acc in accs):
+            return False
+        data = _needed(batch.data, running.positions, pairs.rows)
+        held = running.held(accs, data)
+        added = np.ones(data.num_rows, np.bool_)
+        segments = Segments(pairs.pair_of, added, held.rows)
+        totals = running.run(data, segments, added, held).at(segments.lasts)
+        groups = self._groups_of(batch.data, pairs.firsts, values)
+        for key, span, group, value, acc in zip(
+            pairs.keys, pairs.spans, groups, values, running.accumulators(totals), strict=True
+        ):
+            if value is None:
+                self._backend.key, self._backend.group = places[key]
+                self.register(self._shift.due(span[1] - 1))
+            states[key].put(span, [group, acc])
+        self.clean(len(batch.keys), batch.now_ms)
+        self.end_batch([])
+        return True
+
+    def _sets_of(self, batch: KeyedChanges) -> tuple[Places, list[Sequence[Span]]] | None:
+        """Returns for each row the place of those of its windows that have not fired, and the windows of each place; ``None`` where a time is missing."""
+        now, due, is_event_time = self.now(), self._shift.due, self.is_event_time
+
+        def open_ones(spans: Sequence[Span]) -> Sequence[Span]:
+            return [span for span in spans if due(span[1] - 1) > now] if is_event_time else spans
+
+        if self._attached is not None:
+            of_rows = list(map(self._attached, batch.values))
+            place_of = {spans: place for place, spans in enumerate(dict.fromkeys(map(tuple, of_rows)))}
+            return np.array([place_of[tuple(spans)] for spans in of_rows], np.intp), list(map(open_ones, place_of))
+        assert self._spans is not None
+        spans_of, local = self._spans, self._shift.local
+        if self._time is None:
+            return np.zeros(len(batch.keys), np.intp), [open_ones(spans_of(local(now)))]
+        times = batch.data.column(self._time)
+        if times.null_count:
+            return None
+        return sets_of_times(np.asarray(times.view(pa.int64())), lambda ms: open_ones(spans_of(local(ms))))
+
+    def _groups_of(self, data: pa.RecordBatch, firsts: Places, values: Sequence[Any]) -> list[Row]:
+        """Returns the grouping of each pair of a key and a window: that of its state, otherwise that of its first row."""
+        is_new = [value is None for value in values]
+        rows = pa.array(firsts[np.array(is_new, np.bool_)])
+        columns = [values_of(data.column(position).take(rows)) for position in self._grouping]
+        made = zip(*columns, strict=True) if columns else iter([()] * len(rows))
+        return [next(made) if value is None else value[0] for value in values]
 
     def _gathered(self, batch: KeyedChanges) -> dict[tuple[Any, Span, Span], tuple[int, Sequence[Span], Row, Any]]:
         """Returns, by key and by the first and the last window, the key group, the windows, a row and the accumulator of the rows of a batch."""
@@ -179,6 +261,16 @@ class WindowAggregate(EntriesOperator, TimedOperator):
             state.put(window, None)
         state.begin(whole, first)
         return whole
+
+
+def _needed(data: pa.RecordBatch, positions: Collection[int], rows: Places) -> pa.RecordBatch:
+    """Returns some rows with their columns at ``positions``; others are null."""
+    count, indices = len(rows), pa.array(rows)
+    columns = [
+        column.take(indices) if position in positions else pa.nulls(count)
+        for position, column in enumerate(data.columns)
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=data.schema.names)
 
 
 def merged(windows: dict[Span, Any], span: Span, merge: Callable[[Any, Any], None]) -> Span:

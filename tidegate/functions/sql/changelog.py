@@ -20,11 +20,17 @@ UPDATE_AFTER: Final = 2
 """The kind of a row after a change, by Flink's ``RowKind``."""
 DELETE: Final = 3
 """The kind of a deleted row, by Flink's ``RowKind``."""
+_TAKEN_BACK: Final = pa.array([UPDATE_BEFORE, DELETE], pa.int8())
 
 
 def adds(kind: int) -> bool:
     """Returns whether a row kind adds a row."""
     return kind in (INSERT, UPDATE_AFTER)
+
+
+def is_insert_only(data: pa.RecordBatch) -> bool:
+    """Returns whether all rows of a batch are added ones."""
+    return not has_kinds(data.schema) or not pc.any(pc.is_in(data.columns[-1], _TAKEN_BACK)).as_py()
 
 
 def without_update_before(data: pa.RecordBatch) -> pa.RecordBatch:
@@ -50,6 +56,7 @@ __all__ = [
     "adds",
     "as_inserts",
     "has_kinds",
+    "is_insert_only",
     "with_kinds",
     "without_update_before",
 ]

@@ -143,6 +143,9 @@ class RunningAggregates:
         self._calls = calls
         self.can_retract = not any(call.distinct for call in calls)
         """Whether rows may be retracted."""
+        needed = {position for call in calls for position in (call.argument, call.filter)}
+        self.positions = frozenset(position for position in needed if position is not None)
+        """Of the columns that are read."""
 
     def held(self, accumulators: Sequence[Any], data: pa.RecordBatch) -> RunningTotals:
         """Returns the totals of accumulators before the rows of ``data`` are added; ``None`` stands for an empty one."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
@@ -17,6 +18,7 @@ from tests.unit.taskmanager.operators.relational.test_time_against_duckdb import
     window_aggregate,
 )
 from tidegate.functions.sql.aggregates import compile_aggregates
+from tidegate.functions.sql.aggregates.running import RunningAggregates
 from tidegate.functions.sql.changelog import DELETE, INSERT
 from tidegate.functions.sql.rows import Change
 from tidegate.model.channel_events import END_OF_TIME
@@ -24,6 +26,10 @@ from tidegate.plan import nodes
 from tidegate.plan.expressions import AggregateCall
 from tidegate.plan.logical_types import Field, LogicalType, TypeRoot
 from tidegate.plan.specs import CumulativeWindow, HoppingWindow, SessionWindow, TumblingWindow, Window
+from tidegate.taskmanager.operators.relational import windows
+from tidegate.taskmanager.operators.relational.relational_operator import KeyedChanges
+from tidegate.taskmanager.operators.relational.window_pairs import find_pairs
+from tidegate.taskmanager.operators.relational.windows import WindowAggregate
 
 DOUBLE, DECIMAL = LogicalType(TypeRoot.DOUBLE), LogicalType(TypeRoot.DECIMAL, precision=10, scale=2)
 EXACT = (
@@ -52,7 +58,7 @@ def with_calls(window: Window, calls: tuple[AggregateCall, ...], *, retracts: bo
 
 
 def emitted(node: nodes.WindowAggregate1, changes: list[Change], together: int, backend: str) -> list[tuple[str, ...]]:
-    """What comes of batches of so many rows, with a watermark 4 s behind them after every twelve."""
+    """What comes of batches of so many rows, with a watermark 4 s behind them after every twelve, in its order."""
     subtasks = Subtasks(node, [ROWS], [[0]], 1, {"state.backend.type": backend})
     latest = 0
     for first in range(0, len(changes), 12):
@@ -63,7 +69,57 @@ def emitted(node: nodes.WindowAggregate1, changes: list[Change], together: int, 
         subtasks.watermark(latest - 4_001)
     subtasks.watermark(END_OF_TIME)
     subtasks.close()
-    return sorted((str(kind), *map(repr, row)) for kind, row in subtasks.changes)
+    return [(str(kind), *map(repr, row)) for kind, row in subtasks.changes]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+def test_windows_by_arrays_give_what_their_rows_give(
+    window: Window, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Changes and their order are those of the rows one by one, with distinct values too; sessions go row by row."""
+    changes: list[Change] = [(INSERT, row) for row in shuffled_rows(7, 120)]
+    distinct = call("$COUNT$1", BIGINT, 1, distinct=True), call("$MAX$1", INT, 1, distinct=True)
+    node = with_calls(window, (*EXACT, *distinct), retracts=False)
+    one_by_one = emitted(node, changes, 1, backend)
+    did: list[bool] = []
+    ran = WindowAggregate._ran
+
+    def watched(operator: WindowAggregate, batch: KeyedChanges, running: RunningAggregates) -> bool:
+        did.append(ran(operator, batch, running))
+        return did[-1]
+
+    monkeypatch.setattr(WindowAggregate, "_ran", watched)
+    monkeypatch.setattr(windows, "ROWS_FOR_ARRAYS", 1)
+    assert one_by_one
+    assert emitted(node, changes, 12, backend) == one_by_one
+    assert did == ([] if isinstance(window, SessionWindow) else [True] * 10)
+
+
+def test_a_batch_of_late_rows_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windows, "ROWS_FOR_ARRAYS", 1)
+    node = with_calls(TumblingWindow(size="PT10S"), EXACT, retracts=False)
+    subtasks = Subtasks(node, [ROWS], [[0]], 1)
+    subtasks.watermark(END_OF_TIME - 1)
+    assert subtasks.feed([(INSERT, row) for row in shuffled_rows(7, 5)]) == []
+    assert subtasks.watermark(END_OF_TIME) == []
+    subtasks.close()
+
+
+def test_pairs_come_in_the_order_of_rows() -> None:
+    first, second, third = (0, 10), (5, 15), (10, 20)
+    found = find_pairs(np.array([1, 0, 1, 1]), np.array([0, 0, 1, 2]), [[second, first], [third, second], []])
+    assert list(zip(found.keys, found.spans, strict=True)) == [
+        (1, second),
+        (1, first),
+        (0, second),
+        (0, first),
+        (1, third),
+    ]
+    assert found.rows.tolist() == [0, 0, 1, 1, 2, 2]
+    assert found.pair_of.tolist() == [0, 1, 2, 3, 4, 0]
+    assert found.firsts.tolist() == [0, 0, 1, 1, 2]
+    assert find_pairs(np.array([0]), np.array([0]), [[]]).spans == []
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
