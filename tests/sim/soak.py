@@ -1,6 +1,6 @@
 """Schedules of leaders, and of the whole protocol and whole jobs for as long as wanted; exits 1 at the first failure.
 
-python -m tests.sim.soak [--leaders 10000] [--minutes 10] [--runtime-minutes 5] [--replay-minutes 2] [--first-seed N]
+python -m tests.sim.soak [--leaders 10000] [--minutes 10] [--runtime-minutes 5] [--replay-minutes 2] [--replays 500] [--first-seed N]
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0, help="of schedules of the whole protocol")
     parser.add_argument("--runtime-minutes", type=float, default=5.0, help="of schedules of whole jobs in the runtime")
     parser.add_argument("--replay-minutes", type=float, default=2.0, help="of failures that are replayed")
+    parser.add_argument(
+        "--replays", type=int, default=500, help="failures that are replayed at least, however long it takes"
+    )
     parser.add_argument("--first-seed", type=int, default=seed_of_commit())
     arguments = parser.parse_args()
     first = arguments.first_seed
@@ -32,7 +35,7 @@ def main() -> int:
         leaders(first, arguments.leaders)
         or protocol(first, arguments.minutes)
         or runtime(first, arguments.runtime_minutes)
-        or replays(first, arguments.replay_minutes)
+        or replays(first, arguments.replay_minutes, arguments.replays)
     )
 
 
@@ -92,7 +95,7 @@ def runtime(first_seed: int, minutes: float) -> int:
     return 0
 
 
-def replays(first_seed: int, minutes: float) -> int:
+def replays(first_seed: int, minutes: float, least: int) -> int:
     """Returns the exit code."""
     ends_at, records = time.monotonic() + 60 * minutes, 0
     for seed in itertools.count(first_seed):
@@ -101,7 +104,7 @@ def replays(first_seed: int, minutes: float) -> int:
         except AssertionError as error:
             print(f"seed {seed} of failures: {error}", file=sys.stderr)
             return 1
-        if time.monotonic() > ends_at:
+        if time.monotonic() > ends_at and seed - first_seed + 1 >= least:
             break
     print(f"{seed - first_seed + 1} failures came again, after {records} records")
     return 0
