@@ -77,7 +77,7 @@ class ChannelInputGate:
         send: _CreditSink,
     ) -> None:
         """Creates the channels. ``names``: for each channel the index of its input, and its name in messages. ``wakeup``: wakes the subtask, from any thread.
-        ``send``: sends a channel's grant to its producer, from any thread.
+        ``send``: queues a channel's grant for its producer; called under the lock by both threads, so that grants leave in their order.
         """
         self._channels = [_Channel(index, name) for index, name in names]
         self._clock = settings.clock
@@ -215,8 +215,8 @@ class ChannelInputGate:
                 self._enqueue(channel, found, frame)
             self._make_ready(channel)
             ended = found.ended
-        if grant is not None:
-            self._send(channel, grant)
+            if grant is not None:
+                self._send(channel, grant)
         self._wakeup()
         return ended
 
@@ -307,9 +307,8 @@ class ChannelInputGate:
         with self._lock:
             channel.credit.on_consumed(size_bytes)
             grant = channel.credit.decide_grant(self._window())
-            ended = channel.ended
-        if grant is not None and not ended:
-            self._send(index, grant)
+            if grant is not None and not channel.ended:
+                self._send(index, grant)
         self.received.add(len(taken), size_bytes, is_local=channel.is_local)
         self._worked_bytes += size_bytes
         self._handed_out_ms = self._clock()

@@ -9,9 +9,9 @@ in milliseconds of the consumer's measured processing time (``BufferDebloater``)
 when it has consumed that data, which tells the producer that nothing is in flight.
 
 A consumer is slow when ``min_bytes`` are more than ``slow_work_ms`` of its work, as with a function of a millisecond for each record. Its window is smaller
-then, so that a barrier does not wait for seconds behind what is in flight, and so is the one of a consumer whose speed is not known yet. The cost of a batch
-that does not depend on its size makes no consumer slow (``MarginalCost``): with smaller batches the measured rate would fall, and with it the window, down to a
-few records.
+then, so that a barrier does not wait for seconds behind what is in flight, and so is the one of a consumer whose speed is not known yet. A batch also has a
+fixed cost: with many channels a share of ``slow_work_ms`` would be less than that, smaller batches would lower the measured rate, and this the window, down to
+a few records. So each channel has at least ``channel_work_ms``.
 
 Events cost no credit (Flink: ``RemoteInputChannel.java``, ``CreditBasedSequenceNumberingViewReader.java`` count buffers).
 """
@@ -27,12 +27,6 @@ _LEAST_BYTES = 256
 """The smallest window in bytes: ``taskmanager.memory.min-segment-size`` of Flink, below which its buffers are never debloated."""
 _MEMORY_MS = 200.0
 """Milliseconds for which an observed rate counts. Chosen, not measured."""
-_BATCHES = 16
-"""Number of batches over which the cost of a byte is estimated. Chosen, not measured: enough to average noise, few enough to follow a change of the work."""
-_LEAST_BATCHES = 4.0
-"""Fewest batches from which the cost of a byte is estimated. Chosen, not measured."""
-_LEAST_SPREAD = 0.1
-"""Least standard deviation of their sizes, as a share of the mean. Chosen, not measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +47,8 @@ class WindowBounds:
     """Share of the window in use by which a new one must differ, otherwise the old one stays."""
     slow_work_ms: float = 100.0
     """Most milliseconds of a slow consumer's work for which ``min_bytes`` holds. Chosen, not measured: consumers so slow gain nothing by a larger window."""
+    channel_work_ms: float = 10.0
+    """Least milliseconds of a slow consumer's work for each of its channels. Chosen, not measured: a few times the fixed cost of a batch."""
     first_bytes: int = 4 * 1024
     """Window while the consumer's speed is not known. Chosen, not measured: a fast consumer is known after the first of it."""
 
@@ -84,34 +80,6 @@ class WorkRate:
         self._ms = self._ms * keep + elapsed_ms
 
 
-class MarginalCost:
-    """The cost of one more byte in a batch, by least squares over the last batches: about the last ``_BATCHES`` of them count."""
-
-    def __init__(self) -> None:
-        self._count = self._bytes = self._ms = self._bytes_squared = self._bytes_ms = 0.0
-
-    def on_worked(self, size_bytes: int, elapsed_ms: float) -> None:
-        """Adds a batch of ``size_bytes`` that took ``elapsed_ms`` of work."""
-        keep = 1 - 1 / _BATCHES
-        self._count = self._count * keep + 1
-        self._bytes = self._bytes * keep + size_bytes
-        self._ms = self._ms * keep + elapsed_ms
-        self._bytes_squared = self._bytes_squared * keep + size_bytes**2
-        self._bytes_ms = self._bytes_ms * keep + size_bytes * elapsed_ms
-
-    @property
-    def ms_per_byte(self) -> float | None:
-        """The cost of a byte without the fixed cost of its batch; ``None`` while the batches are about equal in size, which does not tell."""
-        if self._count < _LEAST_BATCHES:
-            return None
-        mean = self._bytes / self._count
-        variance = self._bytes_squared / self._count - mean**2
-        if variance < (_LEAST_SPREAD * mean) ** 2:
-            return None
-        slope = (self._bytes_ms / self._count - mean * self._ms / self._count) / variance
-        return min(max(slope, 0.0), self._ms / self._bytes)
-
-
 def decide_window(bounds: WindowBounds, rate: WorkRate, channels: int) -> int:
     """Returns the window, in bytes, of each of ``channels`` channels that share one consumer.
 
@@ -123,7 +91,8 @@ def decide_window(bounds: WindowBounds, rate: WorkRate, channels: int) -> int:
     per_ms = rate.bytes_per_ms
     if per_ms is None:
         return min(bounds.first_bytes, bounds.max_bytes)
-    least = min(bounds.min_bytes, max(_LEAST_BYTES, per_ms * bounds.slow_work_ms / max(channels, 1)))
+    slow_work_ms = max(bounds.slow_work_ms / max(channels, 1), bounds.channel_work_ms)
+    least = min(bounds.min_bytes, max(_LEAST_BYTES, per_ms * slow_work_ms))
     return round(min(max(per_ms * bounds.max_work_ms / max(channels, 1), least), bounds.max_bytes))
 
 
@@ -135,37 +104,24 @@ class BufferDebloater:
     def __init__(self, bounds: WindowBounds) -> None:
         self._bounds = bounds
         self._rate = WorkRate(bounds.period_ms * bounds.samples)
-        self._cost = MarginalCost()
         self._channels = 0
         self._window = decide_window(bounds, self._rate, 1)
         self._decided_ms: float | None = None
 
     def on_worked(self, size_bytes: int, elapsed_ms: float) -> None:
-        """Adds a batch of ``size_bytes`` that took ``elapsed_ms`` of work. Waiting for input is not work."""
+        """Adds ``size_bytes`` that took ``elapsed_ms`` of work. Waiting for input is not work."""
         self._rate.on_worked(size_bytes, elapsed_ms)
-        self._cost.on_worked(size_bytes, max(elapsed_ms, 0.0))
 
     def window(self, now_ms: float, channels: int) -> int:
         """Returns the bytes that may be in flight on each of ``channels`` channels."""
         is_new = self._decided_ms is None or channels != self._channels
         if is_new or now_ms - (self._decided_ms or 0.0) >= self._bounds.period_ms:
-            wanted = self._wanted(channels)
+            wanted = decide_window(self._bounds, self._rate, channels)
             if is_new or abs(wanted - self._window) >= self._bounds.threshold * self._window:
                 self._window = wanted
             self._channels = channels
             self._decided_ms = None if self._rate.bytes_per_ms is None else now_ms
         return self._window
-
-    def _wanted(self, channels: int) -> int:
-        """Returns the window by the rate. Where that is small only because of the fixed cost of a batch it is larger, at most twice as large as before."""
-        bounds, wanted = self._bounds, decide_window(self._bounds, self._rate, channels)
-        cost = self._cost.ms_per_byte
-        if wanted >= bounds.min_bytes or cost is None:
-            return wanted
-        fitting = (
-            bounds.min_bytes if cost == 0 else min(bounds.min_bytes, bounds.slow_work_ms / (cost * max(channels, 1)))
-        )
-        return max(wanted, min(round(fitting), 2 * self._window))
 
     def check_invariants(self) -> None:
         """Raises ``AssertionError`` when the window is outside its bounds."""

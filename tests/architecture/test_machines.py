@@ -30,7 +30,6 @@ WITHOUT_INVARIANTS = {
     "PeriodicSchedule": "one number: when it triggers next",
     "SplitMix64": "every number is a state",
     "WorkRate": "two sums of measurements",
-    "MarginalCost": "sums of measurements",
     "Allocation": "a record of the pool",
     "_Record": "a record of the statistics",
     "FailureReason": "a value",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from tidegate.taskmanager.exchange.exchange_settings import ExchangeSettings
 from tidegate.taskmanager.exchange.input_gate import ChannelInputGate
 from tidegate.taskmanager.exchange.ports import InFlightItem, Overtaken, RecordingEnded
 from tidegate.taskmanager.exchange.result_partition import PipelinedResultPartition
-from tidegate.taskmanager.machines.credit import WindowBounds
+from tidegate.taskmanager.machines.credit import GrantCredit, WindowBounds
 from tidegate.wire.channel_messages import decode_event
 from tidegate.wire.frames import EncodedBatch, FrameType, OutgoingFrame, encoded_batch
 
@@ -212,3 +213,21 @@ def test_a_channel_that_ended_before_it_was_recorded_says_so(tight: Net) -> None
     assert gate.poll_priority() == (0, RecordingEnded(7))
     assert [values(items) for _, items in gate.take_persisted(7)] == [[[1]]]
     assert drain(tight, gate, 3) == [[1], EndOfData(), EndOfPartition()]
+
+
+def test_grants_leave_in_their_order_whichever_thread_decides_them(tight: Net) -> None:
+    """Under the lock: a grant of the subtask's thread that left after a later one of the I/O thread would take credit back."""
+    partition, gate = tight.pair()
+    send, granted, was_locked = gate._send, [], []
+
+    def watched(channel: int, grant: GrantCredit) -> None:
+        was_locked.append(gate._lock.locked())
+        granted.append((threading.current_thread().name, grant.granted_bytes))
+        send(channel, grant)
+
+    gate._send = watched
+    fill(tight, partition, gate, *range(20))
+    assert drain(tight, gate, 20) == [[number] for number in range(20)]
+    assert len({thread for thread, _ in granted}) == 2, "both threads have granted"
+    assert all(was_locked)
+    assert [size for _, size in granted] == sorted(size for _, size in granted)
