@@ -243,7 +243,7 @@ async def test_a_directory_that_cannot_be_made_is_told(world: World, tmp_path: P
     failed = world.events.pop()
     assert isinstance(failed, LocationCreated)
     assert failed.error is not None
-    assert "Not a directory" in failed.error.message
+    assert f"{tmp_path / JOB} is a file" in failed.error.message
 
 
 async def test_a_savepoint_needs_a_directory(world: World) -> None:

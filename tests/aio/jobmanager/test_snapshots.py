@@ -60,7 +60,7 @@ async def test_a_place_that_cannot_be_written_is_told_and_the_job_goes_on(tmp_pa
         await run_job(client)
         (tmp_path / "file").write_text("in the way")
         failed = await savepoint(client, str(tmp_path / "file"))
-        assert "cannot make directory" in failed.error.message
+        assert f"{tmp_path / 'file'} is a file" in failed.error.message
         await watch_until(client, JOB, is_running)
 
 
