@@ -5,12 +5,31 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from tidegate.taskmanager.machines.credit import WindowBounds
 from tidegate.wire.frames import DEFAULT_MAX_PAYLOAD_BYTES
 
 Clock = Callable[[], float]
 """Returns monotonic milliseconds."""
+
+
+class WorkMeter(Protocol):
+    """Measures what the work on a batch costs, without the time in which other processes had the processor."""
+
+    def start(self) -> None: ...
+
+    def spent_ms(self, records: int, elapsed_ms: float) -> float:
+        """Returns the cost in ms of the work that began with ``start``. ``elapsed_ms``: its duration."""
+
+
+class Elapsed:
+    """The meter for which all elapsed time is work."""
+
+    def start(self) -> None: ...
+
+    def spent_ms(self, records: int, elapsed_ms: float) -> float:
+        return elapsed_ms
 
 
 def monotonic_ms() -> float:
@@ -42,3 +61,4 @@ class ExchangeSettings:
     advertised_host: str = ""
     """The host that is announced instead of the one that is bound (TCP only)."""
     clock: Clock = monotonic_ms
+    open_meter: Callable[[], WorkMeter] = Elapsed

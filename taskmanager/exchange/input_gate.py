@@ -90,7 +90,9 @@ class ChannelInputGate:
         self._queued_bytes = 0
         self._failure: TidegateError | None = None
         self._debloater = BufferDebloater(settings.window)
+        self._meter = settings.open_meter()
         self._worked_bytes = 0
+        self._worked_records = 0
         self._handed_out_ms = 0.0
         self._window_bytes = settings.window.max_bytes
         self.received = ReceivedFrames()
@@ -106,7 +108,9 @@ class ChannelInputGate:
 
     def poll(self, gather_bytes: int = 0) -> tuple[int, ArrowBatch | ChannelEvent | RecordingEnded] | None:
         if self._worked_bytes:
-            self._debloater.on_worked(self._worked_bytes, self._clock() - self._handed_out_ms)
+            elapsed_ms = self._clock() - self._handed_out_ms
+            own_ms = self._meter.spent_ms(self._worked_records, elapsed_ms)
+            self._debloater.on_worked(self._worked_bytes, elapsed_ms, own_ms)
             self._worked_bytes = 0
         with self._lock:
             if self._failure is not None:
@@ -311,5 +315,7 @@ class ChannelInputGate:
                 self._send(index, grant)
         self.received.add(len(taken), size_bytes, is_local=channel.is_local)
         self._worked_bytes += size_bytes
+        self._worked_records = sum(batch.num_rows for batch in batches)
         self._handed_out_ms = self._clock()
+        self._meter.start()
         return from_wire(batches[0] if len(batches) == 1 else pa.concat_batches(batches))

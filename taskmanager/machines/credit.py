@@ -8,10 +8,10 @@ is in flight, so that it does not wait forever. Grants are cumulative and never 
 in milliseconds of the consumer's measured processing time (``BufferDebloater``). A producer without credit sends BACKLOG after its data; the consumer answers
 when it has consumed that data, which tells the producer that nothing is in flight.
 
-A consumer is slow when ``min_bytes`` are more than ``slow_work_ms`` of its work, as with a function of a millisecond for each record. Its window is smaller
-then, so that a barrier does not wait for seconds behind what is in flight, and so is the one of a consumer whose speed is not known yet. A batch also has a
-fixed cost: with many channels a share of ``slow_work_ms`` would be less than that, smaller batches would lower the measured rate, and this the window, down to
-a few records. So each channel has at least ``channel_work_ms``.
+A consumer is slow when ``min_bytes`` are more than ``slow_work_ms`` of its own work, as with a function of a millisecond for each record. Its window is
+smaller then, so that a barrier does not wait for seconds behind what is in flight, and so is the one of a consumer whose speed is not known yet. Two things
+make no consumer slow, since small batches would then be what makes it slow, down to a few records: time in which other processes had the processor, and the
+fixed cost of a batch, for which each of many channels has at least ``channel_work_ms``.
 
 Events cost no credit (Flink: ``RemoteInputChannel.java``, ``CreditBasedSequenceNumberingViewReader.java`` count buffers).
 """
@@ -80,8 +80,9 @@ class WorkRate:
         self._ms = self._ms * keep + elapsed_ms
 
 
-def decide_window(bounds: WindowBounds, rate: WorkRate, channels: int) -> int:
-    """Returns the window, in bytes, of each of ``channels`` channels that share one consumer.
+def decide_window(bounds: WindowBounds, rate: WorkRate, channels: int, own: WorkRate | None = None) -> int:
+    """Returns the window, in bytes, of each of ``channels`` channels that share one consumer. ``own``: the rate in the consumer's own work, without the time in
+    which other processes had the processor; ``None``: as ``rate``.
 
     Before the rate is measured it is ``first_bytes``: enough for the first batches of a fast consumer, and little for a slow one, which keeps what it was
     granted.
@@ -92,7 +93,8 @@ def decide_window(bounds: WindowBounds, rate: WorkRate, channels: int) -> int:
     if per_ms is None:
         return min(bounds.first_bytes, bounds.max_bytes)
     slow_work_ms = max(bounds.slow_work_ms / max(channels, 1), bounds.channel_work_ms)
-    least = min(bounds.min_bytes, max(_LEAST_BYTES, per_ms * slow_work_ms))
+    own_per_ms = per_ms if own is None or own.bytes_per_ms is None else own.bytes_per_ms
+    least = min(bounds.min_bytes, max(_LEAST_BYTES, own_per_ms * slow_work_ms))
     return round(min(max(per_ms * bounds.max_work_ms / max(channels, 1), least), bounds.max_bytes))
 
 
@@ -104,19 +106,23 @@ class BufferDebloater:
     def __init__(self, bounds: WindowBounds) -> None:
         self._bounds = bounds
         self._rate = WorkRate(bounds.period_ms * bounds.samples)
+        self._own = WorkRate(bounds.period_ms * bounds.samples)
         self._channels = 0
         self._window = decide_window(bounds, self._rate, 1)
         self._decided_ms: float | None = None
 
-    def on_worked(self, size_bytes: int, elapsed_ms: float) -> None:
-        """Adds ``size_bytes`` that took ``elapsed_ms`` of work. Waiting for input is not work."""
+    def on_worked(self, size_bytes: int, elapsed_ms: float, own_ms: float | None = None) -> None:
+        """Adds ``size_bytes`` that took ``elapsed_ms`` of work. Waiting for input is not work. ``own_ms``: the part of it in which the consumer itself worked
+        or waited; ``None``: all of it.
+        """
         self._rate.on_worked(size_bytes, elapsed_ms)
+        self._own.on_worked(size_bytes, elapsed_ms if own_ms is None else own_ms)
 
     def window(self, now_ms: float, channels: int) -> int:
         """Returns the bytes that may be in flight on each of ``channels`` channels."""
         is_new = self._decided_ms is None or channels != self._channels
         if is_new or now_ms - (self._decided_ms or 0.0) >= self._bounds.period_ms:
-            wanted = decide_window(self._bounds, self._rate, channels)
+            wanted = decide_window(self._bounds, self._rate, channels, self._own)
             if is_new or abs(wanted - self._window) >= self._bounds.threshold * self._window:
                 self._window = wanted
             self._channels = channels

@@ -69,7 +69,11 @@ class SubtaskBuilder:
 
     def make_endpoint(self) -> DataEndpoint | BlockingEndpoint:
         """Makes the endpoint of the data connections, none of which is open yet."""
-        settings = replace(self.settings.exchange, clock=self.environment.clock.monotonic_ms)
+        settings = replace(
+            self.settings.exchange,
+            clock=self.environment.clock.monotonic_ms,
+            open_meter=self.environment.open_meter,
+        )
         wakeup, stored = self.mailbox.wake, self.environment.stored
         endpoint = (
             DataEndpoint(

@@ -24,7 +24,7 @@ from tidegate.model.options.job import RuntimeMode
 from tidegate.security.sockets import TlsFiles
 from tidegate.store.segments import open_segment_source, open_segment_store
 from tidegate.taskmanager.exchange.blocking.store import StoredExchange
-from tidegate.taskmanager.exchange.exchange_settings import ExchangeSettings
+from tidegate.taskmanager.exchange.exchange_settings import ExchangeSettings, WorkMeter
 from tidegate.taskmanager.exchange.io_loop import IoLoop, OpenLoop
 from tidegate.taskmanager.machines.credit import WindowBounds
 from tidegate.taskmanager.machines.subtask import SubtaskLifecycle
@@ -36,7 +36,6 @@ from tidegate.taskmanager.runtime.checkpointing.parallel_writes import SnapshotT
 from tidegate.taskmanager.runtime.clock import SystemClock
 from tidegate.taskmanager.runtime.mailbox import Mailbox
 from tidegate.taskmanager.runtime.measuring.step_meter import StepMeter
-from tidegate.taskmanager.runtime.slicing import SliceMeter
 from tidegate.taskmanager.state.ports import SegmentSource, SegmentStore
 
 Probe = Callable[[str, Mapping[str, object]], None]
@@ -91,7 +90,7 @@ class SubtaskEnvironment:
     """Opens the store into which snapshots are written; ``None``: it is opened from the location in their checkpoint options."""
     open_segments: Callable[[str], SegmentSource] = open_segment_source
     """Opens the source from which restored state is read, by the location of its checkpoint."""
-    open_meter: Callable[[], SliceMeter] = StepMeter
+    open_meter: Callable[[], WorkMeter] = StepMeter
     failures: FailureKeeper | None = None
     """Records the input, and keeps a failure of user code for a replay; ``None``: nothing is recorded."""
 

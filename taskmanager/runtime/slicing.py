@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from tidegate.taskmanager.exchange.exchange_settings import WorkMeter
+
 STEP_MS = 5.0
 """The target for the longest step in milliseconds, which is how long a barrier waits (docs/internals/performance.md)."""
 FIRST_RECORDS = 64
@@ -32,15 +34,6 @@ _SAFETY = 0.6
 """The share of ``STEP_MS`` at which slices aim, since records differ in cost. Chosen, not measured."""
 _FALL = 0.25
 """Weight of cheaper records in the estimate of a record's cost; costlier ones replace the estimate at once. Chosen, not measured."""
-
-
-class SliceMeter(Protocol):
-    """Measures what a step of the mailbox costs, without the time in which other processes had the processor."""
-
-    def start(self) -> None: ...
-
-    def spent_ms(self, records: int, elapsed_ms: float) -> float:
-        """Returns the cost in ms of the step that began with ``start``. ``elapsed_ms``: its duration."""
 
 
 class OutputLimit(Protocol):
@@ -68,7 +61,7 @@ class SliceSizer:
         step_ms: float = STEP_MS,
         first_records: int = FIRST_RECORDS,
         most_records: int | None = None,
-        meter: SliceMeter | None = None,
+        meter: WorkMeter | None = None,
         outputs: OutputLimit | None = None,
     ) -> None:
         self._columnar = columnar

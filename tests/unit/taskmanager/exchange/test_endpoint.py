@@ -25,7 +25,7 @@ from tidegate.model.errors import SubtaskLost, UnknownAttempt, Unreachable, User
 from tidegate.model.graph import Partitioner
 from tidegate.model.program import KeySpec, OutputSpec
 from tidegate.records.batch import ArrowBatch
-from tidegate.taskmanager.exchange.exchange_settings import ExchangeSettings
+from tidegate.taskmanager.exchange.exchange_settings import Elapsed, ExchangeSettings, WorkMeter
 from tidegate.taskmanager.machines.credit import WindowBounds
 from tidegate.wire.channel_messages import encode_event
 
@@ -333,3 +333,27 @@ def test_a_consumer_that_has_the_end_of_the_partition_hears_of_no_loss(net: Net)
     net.endpoints[0].close()
     assert [net.next_event(gate) for _ in range(2)] == [EndOfData(), EndOfPartition()]
     gate.check()
+
+
+class Unhindered:
+    """All time belonged to others."""
+
+    def start(self) -> None: ...
+
+    def spent_ms(self, records: int, elapsed_ms: float) -> float:
+        return elapsed_ms / 1e6
+
+
+@pytest.mark.parametrize(("meter", "window"), [(Elapsed, 256), (Unhindered, WindowBounds().min_bytes)])
+def test_time_that_others_had_the_processor_makes_no_window_small(
+    directory: Path, meter: type[WorkMeter], window: int
+) -> None:
+    now = [0.0]
+    net = Net(directory, ExchangeSettings(clock=lambda: now[0], open_meter=meter, frame_rows=1))
+    partition, gate = net.pair()
+    for number in range(4):
+        partition.emit(rows(number))
+        net.next(gate)
+        now[0] += 60_000
+    assert gate._window() == window
+    net.close()

@@ -208,3 +208,11 @@ def test_the_fixed_cost_of_a_batch_does_not_make_a_consumer_of_many_channels_slo
 @pytest.mark.parametrize(("channels", "work_ms"), [(4, 25), (200, 10)])
 def test_a_consumer_of_a_millisecond_for_each_record_is_granted_little(channels: int, work_ms: int) -> None:
     assert window_of(0.3, 1 / 24, channels=channels) == pytest.approx(work_ms * 24, rel=0.3)
+
+
+def test_a_busy_machine_makes_no_consumer_slow() -> None:
+    debloater = BufferDebloater(WindowBounds(1_000, 1_000_000, 25.0))
+    debloater.on_worked(1_000, 1_000.0, 10.0)
+    assert debloater.window(0.0, 1) == 1_000, "the consumer itself worked for 10 ms: 100 ms are 10,000 bytes"
+    debloater.on_worked(1_000, 1_000.0, 1_000.0)
+    assert debloater.window(2_000.0, 1) == 256
