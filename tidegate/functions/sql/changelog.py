@@ -20,7 +20,6 @@ UPDATE_AFTER: Final = 2
 """The kind of a row after a change, by Flink's ``RowKind``."""
 DELETE: Final = 3
 """The kind of a deleted row, by Flink's ``RowKind``."""
-_TAKEN_BACK: Final = pa.array([UPDATE_BEFORE, DELETE], pa.int8())
 
 
 def adds(kind: int) -> bool:
@@ -30,7 +29,10 @@ def adds(kind: int) -> bool:
 
 def is_insert_only(data: pa.RecordBatch) -> bool:
     """Returns whether all rows of a batch are added ones."""
-    return not has_kinds(data.schema) or not pc.any(pc.is_in(data.columns[-1], _TAKEN_BACK)).as_py()
+    if not has_kinds(data.schema):
+        return True
+    kinds = data.columns[-1]
+    return not pc.any(pc.or_(pc.equal(kinds, UPDATE_BEFORE), pc.equal(kinds, DELETE))).as_py()
 
 
 def without_update_before(data: pa.RecordBatch) -> pa.RecordBatch:
