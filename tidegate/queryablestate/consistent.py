@@ -54,7 +54,7 @@ def _rows_of(
 ) -> pa.Table:
     if VALUE not in table.schema.names or KEY not in table.schema.names:
         raise StateNotServed(
-            f"state '{info.state_name}' of '{info.operator}' was not kept by key when this checkpoint was taken; query a later checkpoint, or the running job"
+            f"state '{info.state_name}' of '{info.operator}' has no columns of keys and values in this checkpoint, so it cannot be queried there"
         )
     table = table.filter(pc.is_in(table.column(KEY_GROUP), pa.array(sorted(groups), pa.int32()))).combine_chunks()
     keys = [decode_column(key_type, chunk) for chunk in table.column(KEY).chunks]

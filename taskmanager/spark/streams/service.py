@@ -114,10 +114,7 @@ class SparkDoor:
         except (OSError, EOFError):
             pass  # the subtask is gone, and it tells its own end
         except CorruptFrame as error:
-            _log.warning(
-                "closed a connection from a subtask that reads a stream of Spark: %s; the subtask fails and is restarted",
-                error,
-            )
+            _log.warning("closed a connection that did not ask for a stream of Spark as subtasks do: %s", error)
         finally:
             with self._lock:
                 self._links.discard(link)
