@@ -27,7 +27,7 @@ from pathlib import Path
 from tidegate.aio.homes import own_only
 from tidegate.aio.listening import is_loopback
 from tidegate.aio.process import read_pid_file, write_pid_file
-from tidegate.aio.working_directories import OWNER_FILE, Claim, claim, if_dead
+from tidegate.aio.working_directories import OWNER_FILE, OwnedDirectory, if_dead, own
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ExternalError
 from tidegate.model.options import (
@@ -91,7 +91,7 @@ class ClusterFiles:
                 f"cannot make {error.filename}: {error.strerror}; give another directory (tidegate.home)"
             ) from None
 
-    def claim(self, configuration: Configuration) -> Claim:
+    def own(self, configuration: Configuration) -> OwnedDirectory:
         """Locks the directory for this process and the children that inherit the lock. Raises ``ExternalError``.
 
         If no process held it, unfinished checkpoints of a killed JobManager are deleted, except of jobs that the next one goes on with: that
@@ -104,7 +104,7 @@ class ClusterFiles:
                     remove_unfinished(
                         self.checkpoints, {path.name for path in (self.directory / JOBS).glob("*/execution-plans/*")}
                     )
-            return claim(self.directory)
+            return own(self.directory)
         except OSError as error:
             raise ExternalError(
                 f"cannot write into {self.directory}: {error.strerror}; give another directory (tidegate.home)"

@@ -94,7 +94,7 @@ class Cluster:
         if kind == "jobmanager":
             common += ["--host", "127.0.0.1", "-D", "taskmanager.load-balance.mode=SLOTS"]
             common += ["-D", f"execution.checkpointing.dir={files.checkpoints}"]
-        child = Child(name, [kind, *options, *common], files.logs / f"{name}.out", log, [self._own.claim.descriptor])
+        child = Child(name, [kind, *options, *common], files.logs / f"{name}.out", log, [self._own.owned.descriptor])
         self._children.append(child)
         return child
 

@@ -21,7 +21,7 @@ from tidegate.model.errors import Misuse, TidegateError, Unreachable
 from tidegate.model.values import JsonObject
 
 if TYPE_CHECKING:
-    from tidegate.aio.working_directories import Claim
+    from tidegate.aio.working_directories import OwnedDirectory
     from tidegate.cli.cluster_files import ByHand, ClusterFiles
     from tidegate.cli.embedded.children import Child
     from tidegate.model.configuration import Configuration
@@ -107,7 +107,7 @@ def start(
     if running and (JOB_MANAGER in running or not files.ports()):
         names = ", ".join(f"{name} (pid {pid})" for name, pid in running.items())
         raise Misuse(f"a cluster is running already in {files.directory}: {names}; `tidegate cluster stop` ends it")
-    owned = files.claim(configuration)
+    owned = files.own(configuration)
     if fresh and files.forget_jobs():
         click.echo("The jobs of the earlier cluster are forgotten.")
     common = [*(["--config", str(config.absolute())] if config else [])]
@@ -162,7 +162,7 @@ def _start_missing(
     from tidegate.cli.tables import counted
     from tidegate.model.options import FileOptions
 
-    owned = files.claim(configuration)
+    owned = files.own(configuration)
     timeout_s, notice = configuration.get(FileOptions.START_TIMEOUT) / 1000, partial(click.echo, err=True)
     children: list[Child] = []
     try:
@@ -299,7 +299,7 @@ def _jobs_of(configuration: Configuration, address: str, *, only_kept: bool = Fa
 
 
 def _start(
-    files: ClusterFiles, owned: Claim, name: str, command: str, options: list[str], definitions: Sequence[str]
+    files: ClusterFiles, owned: OwnedDirectory, name: str, command: str, options: list[str], definitions: Sequence[str]
 ) -> Child:
     from tidegate.cli.embedded.children import Child
 

@@ -117,7 +117,7 @@ def jobmanager(
 
 
 def _checkpoints_at_home(configuration: Configuration) -> ClusterFiles | None:
-    """Claims the files of this machine's cluster for the checkpoints of a JobManager whose configuration names no directory.
+    """Makes this process own the files of this machine's cluster for the checkpoints of a JobManager whose configuration names no directory.
 
     Returns ``None`` when it does. Raises ``ExternalError`` when they cannot be created.
     """
@@ -127,7 +127,7 @@ def _checkpoints_at_home(configuration: Configuration) -> ClusterFiles | None:
     files = ClusterFiles.of(home_of(configuration), configuration)
     if not files.checkpoint_definitions(configuration):
         return None
-    files.claim(configuration)  # until the process ends
+    files.own(configuration)  # until the process ends
     own_only(files.directory)
     click.echo(f"Checkpoints: {files.checkpoints}", err=True)
     return files

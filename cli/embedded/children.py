@@ -48,7 +48,7 @@ class Child:
         """Starts the process.
 
         `definitions`: options, which are not put into its command line. `output`: the file of its standard output and error; `None`: ours.
-        `log`: named in errors. `inherited`: open files that it keeps, such as the claim on a directory.
+        `log`: named in errors. `inherited`: open files that it keeps, such as the lock on a directory that it owns.
         """
         self.name = name
         self._log = log

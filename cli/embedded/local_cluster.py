@@ -99,7 +99,7 @@ class LocalCluster:
         log = files.logs / f"{command}-{len(self._children)}.log"
         arguments = [command, *options, "--exit-with-parent", "--log-file", str(log)]
         definitions = (*self._definitions, *FORCED_TO_LOOPBACK, *self._checkpoints)
-        child = Child(name, arguments, log=log, inherited=[self._own.claim.descriptor], definitions=definitions)
+        child = Child(name, arguments, log=log, inherited=[self._own.owned.descriptor], definitions=definitions)
         self._children.append(child)
         return child
 

@@ -60,8 +60,8 @@ class MiniCluster:
             )
         given = Configuration.from_strings(dict(configuration or {}))
         start_timeout_s = given.get(FileOptions.START_TIMEOUT) / 1000
-        self._claim = make_working_directory("test", given)
-        self.directory = self._claim.directory
+        self._owned = make_working_directory("test", given)
+        self.directory = self._owned.directory
         self._slots = slots
         self._configuration = {
             "execution.checkpointing.dir": str(self.directory / "checkpoints"),
@@ -160,7 +160,7 @@ class MiniCluster:
         if hasattr(self, "_client"):
             self._client.close()
         end_processes(child.pid for child in reversed(self._children) if child.is_alive())
-        self._claim.remove()
+        self._owned.remove()
 
     def _subtask_pids(self) -> list[int]:
         found = []
@@ -194,7 +194,7 @@ class MiniCluster:
             name,
             arguments,
             log=self.directory / f"{name}.log",
-            inherited=[self._claim.descriptor],
+            inherited=[self._owned.descriptor],
             definitions=(*settings, *FORCED_TO_LOOPBACK, *definitions),
         )
         self._children.append(child)

@@ -1,4 +1,4 @@
-"""The directory of an embedded cluster: created, claimed, and removed with the process that started it.
+"""The directory of an embedded cluster: created, owned, and removed with the process that started it.
 
     begin ─▶ what killed ones have left is removed ─▶ the cluster runs ─▶ end ─┬─ nothing was retained: all of it is removed
                                                                                └─ else all but `checkpoints/`
@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 
 from tidegate.aio.homes import home_of
-from tidegate.aio.working_directories import Claim, claim, remove_all_but, sweep
+from tidegate.aio.working_directories import OwnedDirectory, own, remove_all_but, sweep
 from tidegate.cli.cluster_files import CHECKPOINTS, ClusterFiles, clusters_of, remove_unfinished
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ExternalError
@@ -34,7 +34,7 @@ class EmbeddedFiles:
         self.left_by_others = sweep_embedded(clusters)
         directory = clusters / f"{kind}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
         self._files = ClusterFiles(directory, directory / "pid", directory / "log")
-        self._claim = _claimed(directory)
+        self._owned = _owned(directory)
         self._files.make()
 
     @property
@@ -42,9 +42,9 @@ class EmbeddedFiles:
         return self._files
 
     @property
-    def claim(self) -> Claim:
-        """Returns the lock on the directory; children that inherit its descriptor keep the directory from being removed."""
-        return self._claim
+    def owned(self) -> OwnedDirectory:
+        """Returns the directory as one that this process owns; children that inherit its descriptor keep it from being removed."""
+        return self._owned
 
     def end(self, *, keep_logs: bool = False) -> list[Path]:
         """Removes the files once no process uses them; returns the checkpoints that stay. Idempotent."""
@@ -54,7 +54,7 @@ class EmbeddedFiles:
         if directory.exists():
             names = [CHECKPOINTS] if kept else []
             remove_all_but(directory, [*names, "log"] if keep_logs else names)
-        self._claim.release()
+        self._owned.release()
         return kept
 
 
@@ -95,9 +95,9 @@ def completed_in(checkpoints: Path) -> list[Path]:
     return sorted(found, key=lambda path: (path / METADATA_FILE).stat().st_mtime_ns)
 
 
-def _claimed(directory: Path) -> Claim:
+def _owned(directory: Path) -> OwnedDirectory:
     try:
-        return claim(directory)
+        return own(directory)
     except OSError as error:
         raise ExternalError(
             f"cannot make {directory}: {error.strerror}; set tidegate.home to another directory"

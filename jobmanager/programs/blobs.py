@@ -89,8 +89,8 @@ class BlobStore:
         self._bucket = bucket
         self._names = BlobNames(term if kept is not None else None)
         is_own = directory is not None and kept is None
-        self._claim = make_below(Path(directory), "blobs", "blob.storage.directory") if is_own and directory else None
-        self._directory = kept or (working / "blobs" if self._claim is None else self._claim.directory)
+        self._owned = make_below(Path(directory), "blobs", "blob.storage.directory") if is_own and directory else None
+        self._directory = kept or (working / "blobs" if self._owned is None else self._owned.directory)
         self._is_kept = kept is not None
         try:
             self._directory.mkdir(exist_ok=True)
@@ -185,8 +185,8 @@ class BlobStore:
             self._bucket.close()
         if self._is_kept:
             return
-        if self._claim is not None:
-            self._claim.remove()
+        if self._owned is not None:
+            self._owned.remove()
         else:
             shutil.rmtree(self._directory, ignore_errors=True)
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidegate.aio.working_directories import Claim, make_below, make_working_directory
+from tidegate.aio.working_directories import OwnedDirectory, make_below, make_working_directory
 from tidegate.model.configuration import Configuration
 from tidegate.model.options import CheckpointingOptions, FileOptions
 
@@ -22,7 +22,7 @@ class Directories:
     working: Path
     local: list[Path]
     blobs: Path
-    _claims: Sequence[Claim]
+    _owned: Sequence[OwnedDirectory]
 
     @staticmethod
     def make(configuration: Configuration) -> Directories:
@@ -35,7 +35,7 @@ class Directories:
         blobs = [] if shared is None else [make_below(Path(shared), "blobs", FileOptions.BLOB_DIRECTORY.key)]
         return Directories(
             working.directory,
-            [claim.directory for claim in local] or [working.directory],
+            [owned.directory for owned in local] or [working.directory],
             blobs[0].directory if blobs else working.directory / "blobs",
             [working, *local, *blobs],
         )
@@ -47,5 +47,5 @@ class Directories:
 
     def remove(self) -> None:
         """Removes the directories with all their files."""
-        for claim in self._claims:
-            claim.remove()
+        for directory in self._owned:
+            directory.remove()

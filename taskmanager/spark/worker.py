@@ -25,7 +25,7 @@ import pyarrow as pa
 from setproctitle import setproctitle
 
 from tidegate.aio.async_calls import AsyncCalls
-from tidegate.aio.ownership import Claim, make_owned, share, sweep
+from tidegate.aio.ownership import OwnedDirectory, make_owned, share, sweep
 from tidegate.model.configuration import Configuration
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo, InternalError, SubtaskLost, TidegateError
@@ -102,13 +102,13 @@ def run_attempt(
         if isinstance(mail, CancelTask):
             interrupter.begin()
 
-    claim = _own_directory(settings)
+    owned = _own_directory(settings)
     try:
-        tls = _tls(settings, claim.directory)
+        tls = _tls(settings, owned.directory)
         stream = ControlStream(entry, deliver, tls)
         deployment = _attached(stream, f"{entry.attempt} {NOT_AGAIN}" if stored is not None else "")
     except BaseException:
-        claim.remove()
+        owned.remove()
         raise
     SECRETS.learn(deployment.configuration)
     interrupter.interval_s = cancellation_interval_s(deployment.configuration, settings)
@@ -123,10 +123,10 @@ def run_attempt(
         _finish(printed)
 
     stream.before_final_state = finish
-    _watch_memory(settings, deployment, partial(_fail, stream, claim, printed))
+    _watch_memory(settings, deployment, partial(_fail, stream, owned, printed))
     has_finished = False
     try:
-        environment = _environment(deployment, stream, settings, claim.directory, tls)
+        environment = _environment(deployment, stream, settings, owned.directory, tls)
         environment = replace(environment, spark_rows=spark_rows, stored=stored)
         has_finished = yield from _run(
             limit_exchange(deployment, settings), stream, mailbox, environment, settings.failures_dir
@@ -137,7 +137,7 @@ def run_attempt(
     finally:
         sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
         stream.close()
-        claim.remove()
+        owned.remove()
     if stored is not None and not has_finished:
         raise SubtaskLost(f"{_name(deployment)} did not finish: its stored output is dropped")
 
@@ -158,13 +158,13 @@ def _finish(printed: list[PrintedLines]) -> None:
         lines.finish()
 
 
-def _fail(stream: ControlStream, claim: Claim, printed: list[PrintedLines], error: ErrorInfo) -> None:
+def _fail(stream: ControlStream, owned: OwnedDirectory, printed: list[PrintedLines], error: ErrorInfo) -> None:
     """Reports the failure and ends the process, from another thread while the subtask's own goes on."""
     if not stream.has_ended:
         stream.before_final_state = partial(_finish, printed)  # signals are the main thread's
         stream.state_changed(ExecutionState.FAILED, error)
         stream.close()
-        claim.remove()
+        owned.remove()
         os._exit(1)
 
 
@@ -219,7 +219,7 @@ def _attached(stream: ControlStream, otherwise: str) -> TaskDeployment:
         raise
 
 
-def _own_directory(settings: WorkerSettings) -> Claim:
+def _own_directory(settings: WorkerSettings) -> OwnedDirectory:
     """Makes the directory of this process: in the TaskManager's working directory, which this process shares until it ends; on another machine in the temporary
     directory, after removing those of killed subtasks.
     """

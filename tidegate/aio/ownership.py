@@ -1,6 +1,6 @@
 """Directories that tell whether their owner is alive: a file ``.owner`` in them is locked while a process uses them.
 
-    claim ─▶ shared lock, kept by the process and by children that inherit it ─▶ the last of them is gone, however it ended
+    own ─▶ shared lock, kept by the process and by children that inherit it ─▶ the last of them is gone, however it ended
           ─▶ the kernel has released the lock ─▶ ``sweep`` may remove what is left
 
 Laws:
@@ -23,8 +23,8 @@ from pathlib import Path
 OWNER_FILE = ".owner"
 
 
-class Claim:
-    """A shared lock on a directory, which marks it as in use. It ends with ``release``, or with the process."""
+class OwnedDirectory:
+    """A directory that this process owns: it holds a shared lock on its ``.owner``. That ends with ``release``, or with the process."""
 
     def __init__(self, directory: Path, descriptor: int) -> None:
         self.directory = directory
@@ -43,13 +43,13 @@ class Claim:
         self.release()
 
 
-def make_owned(prefix: str, parent: Path) -> Claim:
-    """Creates a private directory, claimed by this process. Raises ``OSError``."""
-    return claim(Path(tempfile.mkdtemp(prefix=prefix, dir=parent)))
+def make_owned(prefix: str, parent: Path) -> OwnedDirectory:
+    """Creates a private directory, owned by this process. Raises ``OSError``."""
+    return own(Path(tempfile.mkdtemp(prefix=prefix, dir=parent)))
 
 
-def claim(directory: Path) -> Claim:
-    """Claims a directory for this process, shared with others that claim it; creates it where it is missing. Raises ``OSError``."""
+def own(directory: Path) -> OwnedDirectory:
+    """Makes this process an owner of a directory, beside others that own it; creates it where it is missing. Raises ``OSError``."""
     path = directory / OWNER_FILE
     while True:
         directory.mkdir(parents=True, exist_ok=True)
@@ -57,24 +57,24 @@ def claim(directory: Path) -> Claim:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except FileNotFoundError:  # it was swept meanwhile
             continue
-        with contextlib.suppress(OSError):  # no locks on this file system: nobody will ever sweep here
+        with contextlib.suppress(OSError):  # no locks on this file system: nothing is ever swept here
             fcntl.flock(descriptor, fcntl.LOCK_SH)
         if _is_still_there(descriptor, path):
             if os.fstat(descriptor).st_size == 0:
                 os.write(descriptor, f"{_host()} {os.getpid()}\n".encode())
-            return Claim(directory, descriptor)
+            return OwnedDirectory(directory, descriptor)
         os.close(descriptor)
 
 
-def share(directory: Path) -> Claim | None:
-    """Claims a directory that has an owner; ``None`` when it does not exist or has none."""
+def share(directory: Path) -> OwnedDirectory | None:
+    """Makes this process an owner of a directory that has one; ``None`` when it does not exist or has none."""
     try:
         descriptor = os.open(directory / OWNER_FILE, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
         return None
     with contextlib.suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_SH)
-    return Claim(directory, descriptor)
+    return OwnedDirectory(directory, descriptor)
 
 
 def sweep(parent: Path, prefixes: Sequence[str], remove: Callable[[Path], None] | None = None) -> list[Path]:
@@ -124,7 +124,7 @@ def _directories(parent: Path, prefixes: tuple[str, ...]) -> list[Path]:
 
 @contextlib.contextmanager
 def if_dead(directory: Path) -> Iterator[bool]:
-    """Yields whether a directory has no owner. No process can claim it while the block runs."""
+    """Yields whether a directory has no owner. No process can come to own it while the block runs."""
     try:
         descriptor = os.open(directory / OWNER_FILE, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:

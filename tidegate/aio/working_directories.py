@@ -10,18 +10,18 @@ import logging
 import tempfile
 from pathlib import Path
 
-from tidegate.aio.ownership import OWNER_FILE, Claim, claim, if_dead, make_owned, remove_all_but, sweep
+from tidegate.aio.ownership import OWNER_FILE, OwnedDirectory, if_dead, make_owned, own, remove_all_but, sweep
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ExternalError
 from tidegate.model.options import FileOptions
 
 __all__ = [
     "OWNER_FILE",
-    "Claim",
-    "claim",
+    "OwnedDirectory",
     "if_dead",
     "make_below",
     "make_working_directory",
+    "own",
     "remove_all_but",
     "sweep",
     "sweep_dead",
@@ -38,12 +38,12 @@ def temporary_root(configuration: Configuration) -> Path:
     return Path(configured[0]) if configured else Path(tempfile.gettempdir())
 
 
-def make_working_directory(kind: str, configuration: Configuration) -> Claim:
+def make_working_directory(kind: str, configuration: Configuration) -> OwnedDirectory:
     """Creates the working directory ``tidegate-<kind>-...`` of this process. Raises ``ExternalError``."""
     return make_below(temporary_root(configuration), kind, "io.tmp.dirs, or $TMPDIR")
 
 
-def make_below(parent: Path, kind: str, option: str) -> Claim:
+def make_below(parent: Path, kind: str, option: str) -> OwnedDirectory:
     """Creates a directory below ``parent``, which ``option`` configures; removes those of ended processes first. Raises ``ExternalError``."""
     sweep_dead(parent)
     try:

@@ -141,7 +141,7 @@ def test_the_next_one_removes_what_a_killed_one_has_left_but_no_checkpoint(tmp_p
     living, killed, with_state = (EmbeddedFiles(here, kind) for kind in ("local", "local", "demo"))
     checkpoint = completed(with_state.files.checkpoints / "job" / "chk-7")
     for gone in (killed, with_state):
-        gone.claim.release()  # as the kernel does
+        gone.owned.release()  # as the kernel does
     found = EmbeddedFiles(here)
     assert found.left_by_others == [checkpoint]
     assert sweep_embedded(clusters_of(tmp_path)) == []
@@ -165,14 +165,14 @@ def test_what_a_killed_jobmanager_had_begun_goes_with_the_next_start_when_nobody
     for directory in (job / "shared", other / "shared", other / "taskowned", tmp_path / "clusters" / "default" / "log"):
         directory.mkdir(parents=True)
     (job / "shared" / "segment").write_bytes(b"x")
-    first = files.claim(configured())
+    first = files.own(configured())
     assert (job / "chk-8").exists(), "nobody can say whose it is"
-    files.claim(configured()).release()
+    files.own(configured()).release()
     assert (job / "chk-8").exists(), "the first one lives"
     first.release()  # as the kernel does
-    files.claim(configured(high__availability_type="filesystem", high__availability_storageDir="/elsewhere")).release()
+    files.own(configured(high__availability_type="filesystem", high__availability_storageDir="/elsewhere")).release()
     assert (job / "chk-8").exists(), "whoever goes on with it is not known here"
-    files.claim(configured()).release()
+    files.own(configured()).release()
     assert (goes_on / "chk-5").exists(), "the next JobManager goes on with this job"
     shutil.rmtree(goes_on)
     assert sorted(path.name for path in files.checkpoints.rglob("*")) == [
@@ -203,7 +203,7 @@ def test_what_the_jobmanager_starts_on_this_machine_is_found_by_the_commands_of_
 def test_a_start_that_failed_leaves_its_logs_alone(tmp_path: Path) -> None:
     files = ClusterFiles.of(tmp_path, configured())
     files.make()
-    files.claim(configured()).release()
+    files.own(configured()).release()
     files.listens("localhost", {"rpc_port": 1, "rest_port": 2})
     (files.pids / "jobmanager.pid").write_text("1 0\n")
     (files.logs / "jobmanager.log").write_text("why\n")

@@ -29,9 +29,9 @@ class DataStreamTestSinkFunction(Sink):
     """Collects records for a test: ``stream.add_sink(sink)``, then ``get_results()`` when the job has ended."""
 
     def __init__(self) -> None:
-        claim = make_below(Path(tempfile.gettempdir()), "results", "$TMPDIR")
-        atexit.register(claim.remove)
-        self._directory = claim.directory
+        owned = make_below(Path(tempfile.gettempdir()), "results", "$TMPDIR")
+        atexit.register(owned.remove)
+        self._directory = owned.directory
 
     def make_writer(self, context: SinkContext, state: Sequence[StateValue], input_type: TypeInformation) -> SinkWriter:
         return _FileOfEachBatch(self._directory, context.subtask_index, input_type)

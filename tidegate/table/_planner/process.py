@@ -110,38 +110,38 @@ class PlannerProcess:
 def start_planner(environment: Mapping[str, str] = os.environ, limit_s: float = START_LIMIT_S) -> PlannerProcess:
     """Starts the planner's process. Raises ``PlannerUnavailable`` without Java or jars, or if the process exits or does not answer within ``limit_s``."""
     jars, java = find_jars(environment), find_java(environment)
-    claim = make_working_directory("planner", Configuration({}))
+    owned = make_working_directory("planner", Configuration({}))
     cache = _cache(environment)
     archive: Path | None = None
     try:
         class_path = [*jars.others, _planner_jar(jars, cache)]
-        options = [*_OPTIONS, f"-Djava.io.tmpdir={claim.directory}"]
+        options = [*_OPTIONS, f"-Djava.io.tmpdir={owned.directory}"]
         options += [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
         if cache is not None:
             archive = _archive(cache, java, class_path)
-            use = f"-XX:SharedArchiveFile={archive}" if archive.exists() else _dump_to(claim.directory)
+            use = f"-XX:SharedArchiveFile={archive}" if archive.exists() else _dump_to(owned.directory)
             options.append(use)
         server = ["py4j.GatewayServer", "--enable-auth", "--die-on-broken-pipe", "0"]
         command = [java, *options, "-cp", os.pathsep.join(map(str, class_path)), *server]
-        log = (claim.directory / "log").open("w+b")
+        log = (owned.directory / "log").open("w+b")
         process = subprocess.Popen(
             ["/bin/sh", "-c", _SHELL, "tidegate-planner", *command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
-            cwd=claim.directory,
-            env={**_plain(environment), "DIRECTORY": str(claim.directory), "ARCHIVE": str(archive or "")},
+            cwd=owned.directory,
+            env={**_plain(environment), "DIRECTORY": str(owned.directory), "ARCHIVE": str(archive or "")},
             start_new_session=True,
-            pass_fds=[claim.descriptor],
+            pass_fds=[owned.descriptor],
         )
     except OSError as error:
-        claim.remove()
+        owned.remove()
         raise PlannerUnavailable(f"Flink's planner could not be started: {error}") from error
     except PlannerUnavailable:
-        claim.remove()
+        owned.remove()
         raise
-    claim.release()
-    started = PlannerProcess(process, claim.directory, 0, "", log)
+    owned.release()
+    started = PlannerProcess(process, owned.directory, 0, "", log)
     started.port, started.token = _answer(started, limit_s)
     return started
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.aio.ownership import OWNER_FILE, Claim, claim, make_owned, remove_all_but, share, sweep
+from tidegate.aio.ownership import OWNER_FILE, OwnedDirectory, make_owned, own, remove_all_but, share, sweep
 
 OWNS = """
 import sys
@@ -51,7 +51,7 @@ def test_what_a_killed_process_left_goes_and_what_a_living_one_has_stays(tmp_pat
     assert os.listdir(tmp_path) == []
 
 
-def test_a_child_that_inherited_the_claim_owns_the_directory_too(tmp_path: Path) -> None:
+def test_a_child_that_inherited_the_lock_owns_the_directory_too(tmp_path: Path) -> None:
     owned = make_owned("x-", tmp_path)
     child = subprocess.Popen(
         [sys.executable, "-c", "import sys; sys.stdin.read()"],
@@ -68,7 +68,7 @@ def test_a_child_that_inherited_the_claim_owns_the_directory_too(tmp_path: Path)
 
 
 def test_two_may_own_one_directory(tmp_path: Path) -> None:
-    first, second = claim(tmp_path / "x-1"), claim(tmp_path / "x-1")
+    first, second = own(tmp_path / "x-1"), own(tmp_path / "x-1")
     first.release()
     assert sweep(tmp_path, ["x-"]) == []
     second.release()
@@ -94,8 +94,8 @@ def test_nothing_goes_whose_owner_is_unknown(tmp_path: Path, monkeypatch: pytest
     assert sweep(tmp_path / "missing", ["x-"]) == []
 
 
-def released(directory: Path) -> Claim:
-    found = claim(directory)
+def released(directory: Path) -> OwnedDirectory:
+    found = own(directory)
     found.release()
     return found
 
