@@ -1,16 +1,22 @@
 #!/usr/bin/env python3
 """Take the pictures of the web page in `docs/images`: a real job on a real cluster, in the system's Chromium.
 
-python docs/screenshots.py       writes web_graph.png and web_checkpoint.png, in about a minute
+python docs/screenshots.py               writes web_graph.png and web_checkpoint.png, in about a minute
+python docs/screenshots.py gallery       writes gallery/*.png: the programs of examples/gallery, each while it runs
+python docs/screenshots.py gallery NAME  one of them
 """
 
 from __future__ import annotations
 
+import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -18,20 +24,36 @@ DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent))
 
 import pyarrow as pa  # noqa: E402
+from PIL import Image  # noqa: E402
 from playwright.sync_api import Page, sync_playwright  # noqa: E402
 
 from tests.browser.chromium import ARGUMENTS, NAMES  # noqa: E402
+from tidegate.cli.client import JobManagerClient  # noqa: E402
+from tidegate.cli.options import client_at  # noqa: E402
 from tidegate.common import Duration, JobClient, Row, Time, Types, WatermarkStrategy  # noqa: E402
 from tidegate.connectors.files import FileSink  # noqa: E402
 from tidegate.connectors.generators import DataGeneratorSource  # noqa: E402
 from tidegate.datastream import KeyedBroadcastProcessFunction, StreamExecutionEnvironment  # noqa: E402
 from tidegate.datastream.state import MapStateDescriptor  # noqa: E402
 from tidegate.datastream.window import TumblingEventTimeWindows  # noqa: E402
+from tidegate.model.configuration import Configuration  # noqa: E402
 from tidegate.testing import MiniCluster  # noqa: E402
 
 WIDTH, HEIGHT, HEIGHT_OF_GRAPH = 1280, 1240, 720
 CHECKPOINTS = 15
 ORDERS_A_SECOND, RATES_A_SECOND = 1000, 5
+GALLERY = DOCS.parent / "examples" / "gallery"
+RATES_OF_PROGRAMS = {
+    "fraud_rules": 3000,
+    "geofencing": 3000,
+    "log_alerts": 2500,
+    "user_sessions": 20_000,
+}
+"""Rows a second: each program runs for about twenty seconds."""
+CHECKPOINTS_OF_PROGRAMS = 8
+WIDTH_OF_PROGRAMS, HEIGHT_OF_PROGRAMS = 1120, 740
+COLOURS = 96
+"""Of a picture of the gallery: the page has few, and so the files are small."""
 HALF = 500_000_000
 """Orders that each of the two subtasks of the source would make, one range each."""
 CURRENCIES = ("EUR", "USD", "GBP", "JPY")
@@ -108,6 +130,8 @@ def main() -> int:
     if executable is None:
         print("there is no Chromium on this machine", file=sys.stderr)
         return 1
+    if sys.argv[1:2] == ["gallery"]:
+        return take_gallery(executable, sys.argv[2:] or sorted(RATES_OF_PROGRAMS))
     with tempfile.TemporaryDirectory(prefix="shop-") as directory:
         options = {"execution.checkpointing.dir": f"{directory}/checkpoints"}
         with MiniCluster(taskmanagers=1, slots=2, configuration=options) as cluster, sync_playwright() as playwright:
@@ -128,6 +152,54 @@ def main() -> int:
             browser.close()
             client.cancel().result()
     return 0
+
+
+def take_gallery(executable: str, names: list[str]) -> int:
+    """Runs programs of the gallery, one after the other and slowly, and takes the page of each when it has had some checkpoints."""
+    (DOCS / "images" / "gallery").mkdir(exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="gallery-") as directory,
+        MiniCluster(taskmanagers=1, slots=2) as cluster,
+        closing(client_at(Configuration.from_strings({}), cluster.address)) as client,
+        sync_playwright() as playwright,
+    ):
+        browser = playwright.chromium.launch(executable_path=executable, args=ARGUMENTS)
+        for name in names:
+            job_id = _submit_program(cluster, name, Path(directory) / name)
+            done = partial(_has_checkpoints, client, job_id)
+            cluster.wait_until(done, f"{CHECKPOINTS_OF_PROGRAMS} checkpoints of {name}")
+            page = browser.new_page(
+                viewport={"width": WIDTH_OF_PROGRAMS, "height": HEIGHT_OF_PROGRAMS},
+                color_scheme="light",
+                timezone_id="UTC",
+            )
+            page.goto(f"{cluster.rest_url}/#/jobs/{job_id}")
+            _take(page, ".vertex", f"gallery/{name}.png")
+            page.close()
+            _with_few_colours(DOCS / "images" / "gallery" / f"{name}.png")
+            client.cancel(job_id)
+        browser.close()
+    return 0
+
+
+def _submit_program(cluster: MiniCluster, name: str, directory: Path) -> str:
+    """Returns the id of its job."""
+    given = ["--directory", str(directory), "--rows-per-second", str(RATES_OF_PROGRAMS[name])]
+    command = [sys.executable, "-m", "tidegate.cli.main", "run", "--detached", "-m", cluster.address]
+    done = subprocess.run([*command, str(GALLERY / f"{name}.py"), *given], capture_output=True, text=True, check=False)
+    found = re.findall(r"\b[0-9a-f]{32}\b", done.stdout)
+    if done.returncode or not found:
+        raise SystemExit(f"{name} was not submitted: {done.stdout}{done.stderr}")
+    return str(found[-1])
+
+
+def _has_checkpoints(client: JobManagerClient, job_id: str) -> bool:
+    return client.status(job_id).checkpoints_completed >= CHECKPOINTS_OF_PROGRAMS
+
+
+def _with_few_colours(picture: Path) -> None:
+    with Image.open(picture) as image:
+        image.convert("RGB").quantize(COLOURS).save(picture, optimize=True)
 
 
 def _take(page: Page, shown: str, name: str) -> None:

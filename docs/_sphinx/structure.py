@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 DOCS = Path(__file__).resolve().parent.parent
-FOLDERS_OF_THEIR_OWN = ("tutorial", "concepts", "guide", "reference", "internals", "adr")
+FOLDERS_OF_THEIR_OWN = ("tutorial", "gallery", "concepts", "guide", "reference", "internals", "adr")
 """A page in one of them belongs to the section of its folder; the others belong to the section that lists them first."""
 _LINK = re.compile(r"\]\((?P<target>[^)#\s:]+\.md)(?:#[^)\s]*)?\)")
 _MODULE = re.compile(r"^\| `(tidegate[a-z_.]*)` \|", re.MULTILINE)

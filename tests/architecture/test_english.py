@@ -78,7 +78,7 @@ def _pages() -> Iterator[Path]:
         ".",
         "examples",
         "docs",
-        *(f"docs/{name}" for name in ("tutorial", "concepts", "guide", "internals")),
+        *(f"docs/{name}" for name in ("tutorial", "gallery", "concepts", "guide", "internals")),
     ):
         for path in sorted((ROOT / folder).glob("*.md")):
             is_generated = path.read_text(encoding="utf-8").startswith("<!-- Generated")
