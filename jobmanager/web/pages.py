@@ -76,7 +76,7 @@ class Pages:
         self._api = api
         self.plots = Plots(backend)
         self._states = StateBrowser(backend)
-        self.parts = PageParts(backend, self.plots.causes)
+        self.parts = PageParts(backend, self.plots.causes, self.plots.findings)
         self.live = Live(backend, self.parts)
         self._files = FileAnswers(FolderFiles(STATIC), _HEADERS, keep=True)
         self._documentation = Documentation()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import xxhash
@@ -23,6 +24,7 @@ from tidegate.jobmanager.web.job_parts import accumulators_part, exceptions_part
 from tidegate.model.errors import TidegateError
 from tidegate.model.ids import JobId
 from tidegate.model.masking import SECRETS
+from tidegate.model.values import JsonObject
 
 MAX_KEPT = 64
 PAUSE_MS = 200
@@ -55,8 +57,11 @@ class PagePart:
 class PageParts:
     """Builds the parts of views; those of a view that several pages show are built once."""
 
-    def __init__(self, backend: Backend, causes: CheckpointCauses) -> None:
+    def __init__(
+        self, backend: Backend, causes: CheckpointCauses, findings: Callable[[JobView], list[JsonObject]]
+    ) -> None:
         self._backend = backend
+        self._findings = findings
         self._causes = causes
         self._kept: dict[Shown, tuple[float, list[PagePart]]] = {}
 
@@ -130,6 +135,7 @@ class PageParts:
 
     def _of_job(self, job: JobView, shown: Shown) -> list[tuple[str, Build]]:
         builds, checkpoint_id = self.builds_of(job), shown.checkpoint_id
+        builds.append(("findings", lambda: self._findings(job)))
         vertex = next((vertex for vertex in job.vertices if vertex.vertex_id == shown.vertex_id), None)
         if vertex is not None:
             builds.append(("subtasks", lambda: subtasks_part(vertex, self._backend.measures)))

@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator, Mapping
+from statistics import fmean
 
 from tidegate.jobmanager.machines.views import CheckpointView, JobView, VertexView
 from tidegate.jobmanager.rest.backend import Backend, MetricStore
 from tidegate.jobmanager.web.checkpoint_causes import CheckpointCauses
+from tidegate.jobmanager.web.findings import JobFinding, SubtaskFigures, VertexFigures, decide_findings
 from tidegate.jobmanager.web.job_parts import rates_of
 from tidegate.jobmanager.web.series import JOB, STEP_MS, Scope, Series
 from tidegate.model.channel_events import END_OF_TIME
@@ -21,6 +23,8 @@ from tidegate.wire.task_metrics import PROFILE, RESIDENT_MEMORY
 
 LOOK_MS = 1_000
 """How often checkpoints in progress are looked at, in ms; metrics are recorded every fifth time."""
+RECENT_STEPS = 12
+"""Findings about rates are over these steps, a minute; half of them must have been reported."""
 _START_OF_TIME_MS = -(2**62)
 """Watermarks below this are those of sources that emitted none."""
 
@@ -37,6 +41,8 @@ class Plots:
         self._backend = backend
         self._series: dict[JobId, Series] = {}
         self._checkpointed: dict[JobId, tuple[int, Checkpointed]] = {}
+        self._found: dict[JobId, tuple[int, list[JobFinding]]] = {}
+        """Findings by job, with the step of the series that they are of."""
         self._due_ms = 0
         self.causes = CheckpointCauses(backend.measures)
 
@@ -63,6 +69,7 @@ class Plots:
         self.causes.keep(known)
         self._series = {job_id: series for job_id, series in self._series.items() if job_id in known}
         self._checkpointed = {job_id: kept for job_id, kept in self._checkpointed.items() if job_id in known}
+        self._found = {job_id: kept for job_id, kept in self._found.items() if job_id in known}
         for job in running:
             self._series.setdefault(job.job_id, Series()).record(now_ms, self._samples(job, now_ms))
 
@@ -70,6 +77,26 @@ class Plots:
         """Returns the series of a job (``vertex_id`` is empty), of a vertex (``subtask`` is -1) or of a subtask."""
         series = self._series.get(job_id, Series())
         return {"step_ms": STEP_MS, "end_ms": series.last_ms, "series": series.show((vertex_id, subtask))}
+
+    def findings(self, job: JobView) -> list[JsonObject]:
+        """Returns what is wrong with how a running job works, as JSON; once in a step it is looked for again."""
+        series = self._series.get(job.job_id)
+        if series is None or job.state.is_terminal:
+            return []
+        kept = self._found.get(job.job_id)
+        if kept is None or kept[0] != series.steps:
+            figures = [_figures(job, vertex, series, self._backend.measures) for vertex in job.vertices]
+            kept = self._found[job.job_id] = (series.steps, decide_findings(figures))
+        return [
+            {
+                "kind": each.kind,
+                "vertex": each.vertex_id,
+                "subtask": each.subtask,
+                "sentence": each.sentence,
+                "advice": each.advice,
+            }
+            for each in kept[1]
+        ]
 
     def _samples(self, job: JobView, now_ms: int) -> Iterator[tuple[Scope, Mapping[str, float]]]:
         measures, checkpointed = self._backend.measures, self._last(job)
@@ -106,6 +133,35 @@ def _checkpointed(view: CheckpointView) -> Checkpointed:
         found[vertex] = (before[0] + size, max(before[1], took))
         found[part.attempt.vertex_id, part.attempt.subtask] = (size, took)
     return found
+
+
+def _figures(job: JobView, vertex: VertexView, series: Series, measures: MetricStore) -> VertexFigures:
+    """Returns the figures of a vertex from which findings are decided; without subtasks where one of them has too few reports."""
+    rates = rates_of(vertex, measures) or {}
+    inputs = job.graph.inputs_of(vertex.vertex_id)
+    rows = "in_s" if inputs else "out_s"
+    recent: dict[int, dict[str, list[float]]] = {}
+    for subtask in vertex.subtasks:
+        scope = (vertex.vertex_id, subtask.index)
+        values = {name: series.values(scope, name, RECENT_STEPS) for name in (rows, "busy", "backpressured")}
+        if min(map(len, values.values())) >= RECENT_STEPS // 2:
+            recent[subtask.index] = values
+    is_whole = len(recent) == len(vertex.subtasks)
+    return VertexFigures(
+        vertex.vertex_id,
+        vertex.name,
+        tuple(
+            SubtaskFigures(index, fmean(values[rows]), fmean(values["busy"]), fmean(values["backpressured"]))
+            for index, values in recent.items()
+        )
+        if is_whole
+        else (),
+        min((len(values[rows]) for values in recent.values()), default=0) * STEP_MS,
+        tuple((edge.source, edge.partitioner) for edge in inputs),
+        {name: highest for name, (highest, _) in rates.get("operators", {}).items()},
+        series.values((vertex.vertex_id, -1), "state_bytes"),
+        STEP_MS,
+    )
 
 
 def _state(checkpointed: Checkpointed, scope: Scope) -> dict[str, float]:

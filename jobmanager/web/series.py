@@ -2,6 +2,7 @@
 
 record(now, {scope: {name: value}})    a step; what is missing in it is a gap
 show(scope)                            oldest first, with the time of the last step
+values(scope, name, steps)             those of the last steps, without the gaps
 """
 
 from __future__ import annotations
@@ -59,3 +60,12 @@ class Series:
             name: [None if math.isnan(ring[at]) or math.isinf(ring[at]) else round(ring[at], 4) for at in order]
             for name, ring in self._rings.get(scope, {}).items()
         }
+
+    def values(self, scope: Scope, name: str, steps: int = SAMPLES) -> list[float]:
+        """Returns one series over the last steps, oldest first, without its gaps."""
+        ring = self._rings.get(scope, {}).get(name)
+        if ring is None:
+            return []
+        kept = min(self.steps, steps, SAMPLES)
+        found = (ring[(self._at + 1 + step) % SAMPLES] for step in range(SAMPLES - kept, SAMPLES))
+        return [value for value in found if math.isfinite(value)]

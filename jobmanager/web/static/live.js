@@ -2,7 +2,7 @@
 
 import { openEvents } from "./api.js";
 
-const PARTS = ["hello", "cluster", "jobs", "job", "rates", "subtasks", "checkpoints", "checkpoint", "exceptions", "accumulators", "gone"];
+const PARTS = ["hello", "cluster", "jobs", "job", "rates", "subtasks", "checkpoints", "checkpoint", "exceptions", "accumulators", "findings", "gone"];
 const AGAIN_MS = 3000;
 
 export class Live {

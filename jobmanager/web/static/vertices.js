@@ -4,6 +4,7 @@ import { h } from "./dom.js";
 import { bytes, clock, duration, percent, perSecond, plural, short, watermark, whole } from "./format.js";
 import { attempts } from "./attempts.js";
 import { graph } from "./graph.js";
+import { findings } from "./findings.js";
 import { rescales } from "./rescales.js";
 import { maySee } from "./session.js";
 import { badge, colour, isOver, meter, taskCounts } from "./states.js";
@@ -15,7 +16,7 @@ const MIB = 1024 * 1024;
 
 export function graphTab(context) {
   const { job, checkpoints } = context.data;
-  return [figures(context.data, checkpoints, job), h("section", { key: "graph", class: "card", "aria-labelledby": "graph-title" }, h("header", {}, h("h2", { id: "graph-title" }, "Graph"), key()), graphOf(context))];
+  return [figures(context.data, checkpoints, job), findings(context.data), h("section", { key: "graph", class: "card", "aria-labelledby": "graph-title" }, h("header", {}, h("h2", { id: "graph-title" }, "Graph"), key()), graphOf(context))];
 }
 
 function key() {
@@ -75,7 +76,7 @@ function figures({ rates = {} }, checkpoints, job) {
 export function verticesTab(context) {
   const { data, where } = context;
   const chosen = data.job.vertices.find((vertex) => vertex.id === where.item);
-  return [h("section", { key: "vertices", class: "card", "aria-labelledby": "vertices-title" }, h("header", {}, h("h2", { id: "vertices-title" }, "Vertices")), vertexTable(context)), chosen && operators(context, chosen), chosen && subtasks(context, chosen), chosen && data.subtasks?.vertex === chosen.id && attempts(data.job, chosen, data.subtasks.rows, context.nowMs), !chosen && rescales(context), accumulators(context.data, chosen)];
+  return [h("section", { key: "vertices", class: "card", "aria-labelledby": "vertices-title" }, h("header", {}, h("h2", { id: "vertices-title" }, "Vertices")), vertexTable(context)), chosen && findings(context.data, chosen), chosen && operators(context, chosen), chosen && subtasks(context, chosen), chosen && data.subtasks?.vertex === chosen.id && attempts(data.job, chosen, data.subtasks.rows, context.nowMs), !chosen && rescales(context), accumulators(context.data, chosen)];
 }
 
 function vertexTable({ data, nowMs, where }) {

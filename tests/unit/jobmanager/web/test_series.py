@@ -20,6 +20,17 @@ def test_what_is_not_told_in_a_step_is_a_gap() -> None:
     assert kept.last_ms == STEP_MS
 
 
+def test_the_last_values_of_a_series_come_without_its_gaps() -> None:
+    kept = Series()
+    for step in range(SAMPLES + 3):
+        kept.record(step, [(JOB, {"in_s": float(step)} if step % 2 else {})])
+    last = SAMPLES + 2
+    assert kept.values(JOB, "in_s", 4) == [float(last - 3), float(last - 1)]
+    assert len(kept.values(JOB, "in_s")) == SAMPLES // 2
+    assert kept.values(JOB, "out_s") == []
+    assert kept.values(VERTEX, "in_s") == []
+
+
 def test_it_goes_round_and_forgets_what_is_older_than_a_quarter_of_an_hour() -> None:
     kept = Series()
     for step in range(SAMPLES + 3):
