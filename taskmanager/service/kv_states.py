@@ -170,12 +170,19 @@ async def _first_free(
     for port in ports:
         try:
             return await start_server(
-                host, port, register, "KvState server", limits=_LIMITS, transport=transport, interceptors=checks
+                host,
+                port,
+                register,
+                "KvState server",
+                limits=_LIMITS,
+                transport=transport,
+                interceptors=checks,
+                option=QueryableStateOptions.SERVER_PORTS.key,
             )
         except ExternalError as error:
             if port == ports[-1]:
                 raise ExternalError(
-                    f"{error.message}, or give each TaskManager of this machine a port of its own: queryable-state.server.ports: 9067-9099"
+                    f"{error.message}, and a range such as 9067-9099 has a port for each TaskManager of this machine"
                 ) from None
     raise AssertionError("a range of ports must hold at least one port")
 

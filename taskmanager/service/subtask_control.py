@@ -18,6 +18,7 @@ from tidegate.aio.pool import Pool
 from tidegate.aio.rpc import BLOB_CHUNK_BYTES
 from tidegate.model.errors import CorruptFrame, ErrorInfo, InternalError, TidegateError
 from tidegate.model.ids import AttemptId
+from tidegate.model.options import RuntimeOptions
 from tidegate.model.states import ExecutionState
 from tidegate.pb import common_pb2, subtask_pb2
 from tidegate.security.handshakes import check_pins, reason_of
@@ -223,7 +224,7 @@ async def listen_for_subtasks(
     try:
         listener = socket.create_server((host.strip("[]"), int(port)), family=family, backlog=BACKLOG)
     except OSError as error:
-        raise port_error(host, int(port), "listener for subtasks", error) from None
+        raise port_error(host, int(port), "listener for subtasks", error, RuntimeOptions.CONTROL_PORT.key) from None
     shown = f"[{advertised}]" if ":" in advertised else advertised
     address = f"{shown}:{listener.getsockname()[1]}"
     if tls is None:

@@ -145,15 +145,12 @@ async def serve_metrics(
     ports = ports_of(configuration.get(MetricOptions.PROM_PORT))
     runner = web.AppRunner(application, access_log=None)
     await runner.setup()
+    what, option, refused = "Prometheus reporter", MetricOptions.PROM_PORT.key, ""
     for port in ports:
         try:
-            return await serve_http(runner, host, port, "Prometheus reporter"), runner.cleanup
-        except ExternalError:
-            continue
+            return await serve_http(runner, host, port, what, option=option), runner.cleanup
+        except ExternalError as error:
+            refused = error.message
     await runner.cleanup()
-    _log.warning(
-        "no port for Prometheus: %s of %s in use; give a range, metrics.reporter.prom.port: 9250-9260",
-        configuration.get(MetricOptions.PROM_PORT),
-        host,
-    )
+    _log.warning("%s, and a range such as 9250-9260 has a port for each process of this machine", refused)
     return None

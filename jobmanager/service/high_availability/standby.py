@@ -64,11 +64,17 @@ class Standby:
         option = self._configuration.get
         rest = await self._forwarder.start(option(RestOptions.BIND_ADDRESS), option(RestOptions.PORT))
         own = option(JobManagerOptions.RPC_BIND_PORT)
+        port_option = JobManagerOptions.RPC_PORT if own is None else JobManagerOptions.RPC_BIND_PORT
         port = option(JobManagerOptions.RPC_PORT) if own is None else own
         try:
             host = option(JobManagerOptions.BIND_HOST)
             self._server, bound = await start_server(
-                host, port, self._register, "JobManager", transport=transport_of(self._configuration)
+                host,
+                port,
+                self._register,
+                "JobManager",
+                transport=transport_of(self._configuration),
+                option=port_option.key,
             )
         except ExternalError as error:
             _log.info("standby: %s", error.message)
@@ -137,8 +143,9 @@ class Forwarder:
         self._runner = runner_of(application, shutdown_s=0)
         await self._runner.setup()
         try:
+            tls = https_server(self._configuration, host)
             return await serve_http(
-                self._runner, host, port, "REST endpoint of a standby", tls=https_server(self._configuration, host)
+                self._runner, host, port, "REST endpoint of a standby", tls=tls, option=RestOptions.PORT.key
             )
         except ExternalError as error:
             _log.info("standby: %s", error.message)

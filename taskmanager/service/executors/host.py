@@ -177,6 +177,7 @@ async def start_executor_host(
         transport=transport,
         interceptors=checks_of(Admission.of(configuration), transport),
         limits=RequestLimits(REQUEST_MAX_BYTES, {}),
+        option=TaskManagerOptions.RPC_PORT.key,
     )
     services.started(f"asked for executors: gRPC port {port}", lambda: server.stop(0.2))
     host_file = configuration.get(RuntimeOptions.EXECUTOR_HOST)

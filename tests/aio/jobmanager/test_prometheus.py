@@ -126,7 +126,7 @@ def test_every_reason_for_an_absent_name_has_a_name() -> None:
     assert unused_reasons() == []
 
 
-async def test_the_next_port_of_a_range_and_none_at_all() -> None:
+async def test_the_next_port_of_a_range_and_none_at_all(caplog: pytest.LogCaptureFixture) -> None:
     port = free_port()
     text = {"metrics.reporter.prom.factory.class": FACTORY, "metrics.reporter.prom.port": str(port)}
     configuration = Configuration.from_strings(text)
@@ -135,6 +135,10 @@ async def test_the_next_port_of_a_range_and_none_at_all() -> None:
     assert first[0] == port
     try:
         assert await serve_metrics(configuration, "127.0.0.1", lambda: ()) is None, "in use: logged, and no more"
+        assert (
+            f"cannot start the Prometheus reporter on 127.0.0.1:{port}: Address already in use; choose another port with "
+            "-D metrics.reporter.prom.port=PORT, or metrics.reporter.prom.port in config.yaml" in caplog.text
+        )
         wider = Configuration.from_strings({**text, "metrics.reporter.prom.port": f"{port}-{port + 20}"})
         second = await serve_metrics(wider, "127.0.0.1", lambda: ())
         assert second is not None
