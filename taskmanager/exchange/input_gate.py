@@ -5,7 +5,8 @@
 
 Laws: frames of a channel are polled in their order (priority ones first); a blocked channel fills up to its credit and does not delay others; polls serve the
 channels with data in turn, so none starves. The time between two polls is the processing time of the last batch, from which the limit on bytes in flight is
-derived.
+derived. Events with priority cost no credit: a channel's may take ``PRIORITY_BYTES`` while they wait, thousands of checkpoints, since each checkpoint sends two
+of them (an announcement and a barrier); a producer that sends more, or gives priority to other events, fails its channel.
 
 The data of a channel before an overtaking barrier is determined by the sequence numbers of the frames, so it does not matter when the subtask's thread polls
 the barrier (``channel_recording``).
@@ -19,7 +20,7 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from tidegate.model.channel_events import Barrier, ChannelEvent, ChannelUnavailable, EndOfPartition
+from tidegate.model.channel_events import Barrier, BarrierAnnouncement, ChannelEvent, ChannelUnavailable, EndOfPartition
 from tidegate.model.errors import CorruptFrame, SubtaskLost, TidegateError
 from tidegate.records.batch import ArrowBatch, from_wire
 from tidegate.taskmanager.exchange.channel_recording import QueuedFrame, Recording, ends_recording, find_barrier
@@ -30,6 +31,8 @@ from tidegate.taskmanager.machines.credit import BufferDebloater, GrantCredit, R
 from tidegate.wire.channel_messages import decode_event
 from tidegate.wire.frames import Frame, FrameFlags, FrameType, read_schema
 
+PRIORITY_BYTES = 1 << 20
+"""The most bytes of one channel's events that wait ahead of its data. Chosen: a barrier has some 100 bytes, and a checkpoint two events."""
 _DATA = (FrameType.SCHEMA, FrameType.BATCH, FrameType.EVENT)
 _CreditSink = Callable[[int, GrantCredit], None]
 
@@ -45,6 +48,7 @@ class _Channel:
         "is_ready",
         "name",
         "overtook",
+        "priority_bytes",
         "recording",
         "schema",
     )
@@ -60,6 +64,8 @@ class _Channel:
         """Checkpoint id and frame sequence number of the newest barrier that came with priority, or while its channel was recorded. A barrier that was
         overtaken by a newer one may come after it.
         """
+        self.priority_bytes = 0
+        """Bytes of this channel's events in the queue of events with priority."""
         self.blocked = False
         self.is_ready = False
         self.ended = False
@@ -85,7 +91,8 @@ class ChannelInputGate:
         self._send = send
         self._lock = threading.Lock()
         self._ready: deque[int] = deque()
-        self._priority: deque[tuple[int, ChannelEvent | RecordingEnded]] = deque()
+        self._priority: deque[tuple[int, ChannelEvent | RecordingEnded, int]] = deque()
+        """Of each: its channel, the event, and its bytes."""
         self._open = len(self._channels)
         self._queued_bytes = 0
         self._failure: TidegateError | None = None
@@ -116,7 +123,7 @@ class ChannelInputGate:
             if self._failure is not None:
                 raise self._failure
             if self._priority:
-                return self._priority.popleft()
+                return self._take_priority()
             if not self._ready:
                 return None
             index = self._ready.popleft()
@@ -129,7 +136,7 @@ class ChannelInputGate:
         with self._lock:
             if self._failure is not None:
                 raise self._failure
-            return self._priority.popleft()
+            return self._take_priority()
 
     def persist(self, channel: int, checkpoint_id: int) -> None:
         with self._lock:
@@ -142,12 +149,12 @@ class ChannelInputGate:
                 found.frames.remove(waiting)
                 self._queued_bytes -= waiting.size_bytes
                 assert waiting.event is not None
-                self._priority.append((channel, waiting.event))
+                self._add_priority(channel, waiting.event, waiting.size_bytes)
                 if not found.frames and found.is_ready:
                     found.is_ready = False
                     self._ready.remove(channel)
             elif found.ended and place is None:
-                self._priority.append((channel, RecordingEnded(checkpoint_id)))
+                self._add_priority(channel, RecordingEnded(checkpoint_id))
 
     def take_persisted(self, checkpoint_id: int) -> list[tuple[int, list[InFlightItem]]]:
         taken: list[tuple[int, list[InFlightItem]]] = []
@@ -191,6 +198,7 @@ class ChannelInputGate:
             self._ready.clear()
             self._priority.clear()
             for channel in self._channels:
+                channel.priority_bytes = 0
                 channel.frames.clear()
                 channel.is_ready = False
                 channel.blocked = True
@@ -205,8 +213,8 @@ class ChannelInputGate:
             return self._channels[channel].credit.open(self._window())
 
     def on_frames(self, channel: int, frames: Sequence[Frame]) -> bool:
-        """Queues frames that arrived. Returns whether the end of the partition is among them. Raises ``CorruptFrame`` when the producer exceeded its credit,
-        and ``SubtaskLost`` when it reports that its data is lost.
+        """Queues frames that arrived. Returns whether the end of the partition is among them. Raises ``CorruptFrame`` when the producer exceeded its credit or
+        sent too many events with priority, and ``SubtaskLost`` when it reports that its data is lost.
         """
         grant = None
         with self._lock:
@@ -263,17 +271,39 @@ class ChannelInputGate:
             if ends_recording(event, recording.checkpoint_id):
                 recording.complete = True
                 if isinstance(event, EndOfPartition):
-                    self._priority.append((index, RecordingEnded(recording.checkpoint_id)))
+                    self._add_priority(index, RecordingEnded(recording.checkpoint_id))
             elif not queued.has_priority:
                 recording.add(queued)
         is_awaited = recording is not None and queued.is_barrier_of(recording.checkpoint_id)
         if event is not None and (queued.has_priority or is_awaited):
+            self._check_priority(channel, queued, event)
             if isinstance(event, Barrier) and (channel.overtook is None or event.checkpoint_id > channel.overtook[0]):
                 channel.overtook = (event.checkpoint_id, queued.sequence)
-            self._priority.append((index, event))
+            self._add_priority(index, event, queued.size_bytes)
             return
         channel.frames.append(queued)
         self._queued_bytes += queued.size_bytes
+
+    def _check_priority(self, channel: _Channel, queued: QueuedFrame, event: ChannelEvent) -> None:
+        """Raises ``CorruptFrame`` for an event that may not overtake data, and for one too many."""
+        if queued.has_priority and not isinstance(event, (Barrier, BarrierAnnouncement)):
+            raise CorruptFrame(
+                f"{channel.name}: a {type(event).__name__} came with priority, which barriers alone have"
+            )
+        if channel.priority_bytes + queued.size_bytes > PRIORITY_BYTES:
+            raise CorruptFrame(
+                f"{channel.name}: {channel.priority_bytes + queued.size_bytes} bytes of barriers wait ahead of the data, and {PRIORITY_BYTES} are allowed: "
+                "the producer sends more than those of checkpoints, or this subtask handled none for thousands of them"
+            )
+
+    def _add_priority(self, index: int, event: ChannelEvent | RecordingEnded, size_bytes: int = 0) -> None:
+        self._priority.append((index, event, size_bytes))
+        self._channels[index].priority_bytes += size_bytes
+
+    def _take_priority(self) -> tuple[int, ChannelEvent | RecordingEnded]:
+        index, event, size_bytes = self._priority.popleft()
+        self._channels[index].priority_bytes -= size_bytes
+        return index, event
 
     def _window(self) -> int:
         self._window_bytes = self._debloater.window(self._clock(), self._open)

@@ -19,7 +19,7 @@ from tests.unit.taskmanager.exchange.harness import (
     spec_of,
 )
 from tests.unit.taskmanager.exchange.raw_peers import fake_producer, raw_connection, read_all, send
-from tidegate.model.channel_events import Barrier, EndOfData, EndOfPartition
+from tidegate.model.channel_events import Barrier, ChannelEvent, EndOfData, EndOfPartition, WatermarkEvent
 from tidegate.model.checkpoint import CheckpointOptions
 from tidegate.model.deployment import OutputDeployment
 from tidegate.model.errors import (
@@ -33,6 +33,7 @@ from tidegate.model.errors import (
 from tidegate.model.graph import Partitioner
 from tidegate.model.program import OutputSpec
 from tidegate.taskmanager.exchange.exchange_settings import ExchangeSettings
+from tidegate.taskmanager.exchange.input_gate import PRIORITY_BYTES
 from tidegate.taskmanager.machines.credit import WindowBounds
 from tidegate.wire.channel_messages import Credit, Hello, encode_message
 from tidegate.wire.frames import FrameType, event_frame, make_frame, make_header
@@ -180,6 +181,36 @@ def test_data_beyond_the_credit_is_corrupt(directory: Path) -> None:
         with pytest.raises(CorruptFrame, match="were granted"):
             net.wait_for(gate.poll, "the failure")
     net.close()
+
+
+def sends(count: int, event: ChannelEvent) -> bytes:
+    """The answer to the handshake, and ``count`` times the event, with priority."""
+    frame, data = event_frame(event, priority=True), make_header(make_frame(FrameType.ACCEPTED), 0)
+    return data + b"".join(make_header(frame, 1 + at) + bytes(frame.payload) for at in range(count))
+
+
+def test_barriers_without_end_are_corrupt_and_those_of_a_thousand_checkpoints_wait(net: Net) -> None:
+    one = event_frame(BARRIER, priority=True).size_bytes
+    most = PRIORITY_BYTES // one
+    assert most > 2_000, "each checkpoint has an announcement and a barrier"
+    with fake_producer(lambda sock: sock.sendall(sends(most, BARRIER))) as address:
+        gate = net.consumer(0, [address])
+        net.wait_for(lambda: len(gate._priority) == most, "all of them")
+        assert [gate.poll_priority() for _ in range(most)] == [(0, BARRIER)] * most
+        assert gate._channels[0].priority_bytes == 0
+    with fake_producer(lambda sock: sock.sendall(sends(most + 1, BARRIER))) as address:
+        gate = net.consumer(1, [address])
+        with pytest.raises(CorruptFrame, match=f"{(most + 1) * one} bytes of barriers wait") as raised:
+            net.wait_for(lambda: gate.check(), "the failure")
+        assert str(producer_id(0)) in str(raised.value)
+        assert len(gate._priority) == most
+
+
+def test_other_events_have_no_priority(net: Net) -> None:
+    with fake_producer(lambda sock: sock.sendall(sends(1, WatermarkEvent(1)))) as address:
+        gate = net.consumer(0, [address])
+        with pytest.raises(CorruptFrame, match="a WatermarkEvent came with priority, which barriers alone have"):
+            net.wait_for(gate.poll, "the failure")
 
 
 def test_a_mistake_in_the_io_thread_reaches_the_subtask(net: Net) -> None:
