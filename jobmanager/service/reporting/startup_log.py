@@ -30,6 +30,24 @@ def announce(configuration: Configuration) -> None:
         _log.warning("%s", text)
 
 
+def announce_signing(configuration: Configuration, *, is_signed: bool) -> None:
+    """Logs whether programs must be signed, and with which key."""
+    _log.info("%s", describe_signing(configuration, is_signed=is_signed))
+
+
+def describe_signing(configuration: Configuration, *, is_signed: bool) -> str:
+    """Returns whether programs must be signed, and with which key or why not, as one line of the log."""
+    option, of = configuration.get, SecurityOptions
+    if is_signed:
+        path = option(of.SIGNING_KEY_FILE)
+        key = f"a key of {path} ({of.SIGNING_KEY_FILE.key})" if path else "the key of this process's user"
+        return f"programs must be signed with {key}: jobs with others are refused"
+    if option(of.SIGNING_ENABLED) is False:
+        return f"programs are not signed: {of.SIGNING_ENABLED.key} is false"
+    key = (of.INTERNAL_ENABLED if option(of.INTERNAL_ENABLED) else of.INSECURE).key
+    return f"programs are not signed: with {key} this takes a key for clients and processes ({of.SIGNING_KEY_FILE.key})"
+
+
 def plain_tokens(configuration: Configuration) -> list[str]:
     """Returns warnings about tokens of users on connections without TLS."""
     option = configuration.get

@@ -59,7 +59,8 @@ async def test_an_unsigned_and_an_altered_program_are_refused_and_a_signed_one_r
         assert {one.signature for one in deployed} == {vertex.signature for vertex in signed.vertices}
 
 
-async def test_a_cluster_that_signs_nothing_takes_what_is_not_signed() -> None:
+async def test_a_cluster_that_signs_nothing_takes_what_is_not_signed(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     async with (
         running_job_manager(tidegate_security_signing_enabled="false") as listening,
         client_of(listening) as client,
@@ -67,6 +68,7 @@ async def test_a_cluster_that_signs_nothing_takes_what_is_not_signed() -> None:
         await put_blob(client)
         answer = await submit_as_it_is(client, make_graph())
         assert not answer.HasField("error"), answer.error
+    assert "programs are not signed: tidegate.security.signing.enabled is false" in caplog.text
 
 
 async def test_a_program_that_was_altered_in_the_job_store_is_not_recovered(
