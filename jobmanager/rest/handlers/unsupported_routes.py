@@ -12,7 +12,10 @@ from tidegate.jobmanager.rest.routes import Route
 
 _JAVA_JOB = "Java jobs: it runs Python jobs, which `tidegate run job.py` or POST /jars/upload submits"
 _PROFILER = "a profiler; its list is always empty"
-_COORDINATORS = "operator coordinators; operators have no part in the JobManager"
+_COORDINATORS = (
+    "requests to operator coordinators, which Java serializes; the coordinators of sources accept none, as in Flink, and clients read the results of "
+    "execute_and_collect from its sink"
+)
 _DATASETS = "cached data sets between jobs"
 
 _OF_A_JOB = {

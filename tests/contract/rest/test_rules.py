@@ -64,6 +64,8 @@ SINK = vertex_id("sink")
         ("PATCH", f"/jobs/{JOB}/rescaling?parallelism=3", 503, "Rescaling is temporarily disabled"),
         ("PATCH", f"/jobs/{JOB}/rescaling?parallelism=x", 400, "(parallelism)"),
         ("POST", "/jobs", 501, "tidegate run"),
+        ("POST", f"/jobs/{JOB}/coordinators/{SINK}", 501, "the coordinators of sources accept none, as in Flink"),
+        ("POST", f"/jobs/{OTHER}/coordinators/{SINK}", 404, f"Job {OTHER} not found"),
         ("GET", "/jobmanager/profiler/nothing.html", 404, "There is no profile"),
         ("GET", "/taskmanagers/tm-1/profiler/nothing.html", 404, "There is no profile"),
         ("GET", f"/datasets/delete/{OTHER}", 404, f"no operation with triggerId={OTHER}"),
