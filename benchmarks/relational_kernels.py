@@ -5,7 +5,7 @@
 Bids and auctions shaped as Nexmark's go through one subtask's operator, in batches of 8,192; the time is processor time, without making the input.
 
     regular join          auctions with a unique key, bids without one; with and without the condition of q4 and q9 (a bid within its auction's time)
-    deduplicate           the last bid of each bidder and auction by event time (q18)
+    deduplicate           the last bid of each bidder and auction by event time (q18), few bids of each pair; and with hot keys, as Nexmark's
     top-N                 the ten highest bids of each auction with their rank (q19), of a channel (texts)
     running sum           count and sum of each auction's bids, a change for each row (q15 to q17); and with rows that are taken back
     aggregates of q17     eight calls for each auction, of which two are MIN and MAX; a change for each key of a batch, as with mini-batches
@@ -64,6 +64,7 @@ from tidegate.records.batch import ArrowBatch
 BATCH_ROWS = 1 << 13
 BIDS_OF_AUCTION = 15
 """Bids of an auction on average: Nexmark's 46 bids for 3 auctions."""
+BIDS_OF_BIDDER = 46
 OPEN_MS = 10_000
 GROUPS = 128
 
@@ -122,6 +123,20 @@ def bid_batches(rows: int) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
+def hot_bid_batches(rows: int) -> Iterator[pa.RecordBatch]:
+    """Bids of which half are for the newest of 100 auctions, and three quarters by the newest of 100 bidders, as Nexmark's."""
+    rng, done = np.random.default_rng(2), 0
+    for batch in bid_batches(rows):
+        numbers = np.arange(done, done + batch.num_rows)
+        done += batch.num_rows
+        auction = np.where(rng.random(len(numbers)) < 0.5, numbers // BIDS_OF_AUCTION // 100 * 100, batch["auction"])
+        newest = numbers // BIDS_OF_BIDDER
+        bidder = np.where(
+            rng.random(len(numbers)) < 0.75, newest // 100 * 100, newest - rng.integers(0, 1000, len(numbers))
+        )
+        yield pa.RecordBatch.from_arrays([pa.array(auction), pa.array(bidder), *batch.columns[2:]], schema=batch.schema)
+
+
 def auction_batches(count: int) -> Iterator[pa.RecordBatch]:
     schema = arrow_schema(AUCTION)
     for at in range(0, count, BATCH_ROWS):
@@ -163,7 +178,7 @@ def join_shape(rows: int, *, has_condition: bool) -> Shape:
     return Shape(node, [AUCTION, BID], [[0], [0]], [*auctions, *((1, batch) for batch in bid_batches(rows))])
 
 
-def deduplicate_shape(rows: int) -> Shape:
+def deduplicate_shape(rows: int, *, hot: bool = False) -> Shape:
     node = nodes.Deduplicate1(
         id=1,
         output_type=BID,
@@ -173,7 +188,8 @@ def deduplicate_shape(rows: int) -> Shape:
         keep_last_row=True,
         generate_update_before=True,
     )
-    return Shape(node, [BID], [[1, 0]], [(0, batch) for batch in bid_batches(rows)])
+    batches = hot_bid_batches(rows) if hot else bid_batches(rows)
+    return Shape(node, [BID], [[1, 0]], [(0, batch) for batch in batches])
 
 
 def top_n_shape(rows: int, partition: int) -> Shape:
@@ -278,6 +294,7 @@ SHAPES: dict[str, Callable[[int], Shape]] = {
     "regular join": lambda rows: join_shape(rows, has_condition=False),
     "regular join with a condition": lambda rows: join_shape(rows, has_condition=True),
     "deduplicate": deduplicate_shape,
+    "deduplicate, hot keys": lambda rows: deduplicate_shape(rows, hot=True),
     "top-N by a number": lambda rows: top_n_shape(rows, 0),
     "top-N by a text": lambda rows: top_n_shape(rows, 3),
     "running count and sum": lambda rows: sum_shape(rows, retracts=False),

@@ -36,6 +36,12 @@ class KeyedTable(Protocol):
 
     def write(self, group: int, entry: Entry, value: StateValue) -> None: ...
 
+    def peek_all(self, groups: Sequence[int], entries: Sequence[Entry]) -> list[StateValue]:
+        """Returns the values of entries as ``peek`` does, ``None`` for each that is missing. ``groups``: the key group of each."""
+
+    def write_all(self, groups: Sequence[int], entries: Sequence[Entry], values: Sequence[StateValue]) -> None:
+        """Writes entries as ``write`` does. ``groups``: the key group of each."""
+
     def direct(self, group: int) -> dict[Entry, StateValue] | None:
         """Returns the entries of a key group as a dictionary, to read and write a batch of records with one look-up for each.
 

@@ -14,7 +14,8 @@ is its epoch.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from tidegate.model.values import Key, StateValue
@@ -106,6 +107,25 @@ class StateTable:
         if self._changes is not None:
             self._note(group, entry)
 
+    def peek_all(self, groups: Sequence[int], entries: Sequence[Entry]) -> list[StateValue]:
+        """Returns the values of entries as ``peek`` does."""
+        found: dict[int, Callable[[Entry], StateValue]] = {group: self._peek_in(group) for group in set(groups)}
+        return [found[group](entry) for group, entry in zip(groups, entries, strict=True)]
+
+    def write_all(self, groups: Sequence[int], entries: Sequence[Entry], values: Sequence[StateValue]) -> None:
+        """Writes entries as ``write`` does."""
+        tops: dict[int, Layer] = {}
+        for group in set(groups):
+            held = self._groups.get(group)
+            if held is None:
+                held = self._groups[group] = _Group(group, self._epoch)
+            tops[group] = held.layers[-1] if held.epochs[-1] == self._epoch else self._top(held)
+        for group, entry, value in zip(groups, entries, values, strict=True):
+            tops[group][entry] = value
+        if self._changes is not None:
+            for group, entry in zip(groups, entries, strict=True):
+                self._note(group, entry)
+
     def direct(self, group: int) -> Layer | None:
         """Returns the layer of a group that may be changed in place; ``None`` if a snapshot needs the group, or changes are noted."""
         held = self._groups.get(group)
@@ -176,6 +196,13 @@ class StateTable:
             if limit < 0:
                 break
         return bool(self._layered)
+
+    def _peek_in(self, group: int) -> Callable[[Entry], StateValue]:
+        """Returns the fastest function that does what ``peek`` does for the entries of a group."""
+        held = self._groups.get(group)
+        if held is not None and len(held.layers) == 1:
+            return held.layers[0].get  # no entry of a single layer is marked as removed
+        return partial(self.peek, group)
 
     def _note(self, group: int, entry: Entry) -> None:
         assert self._changes is not None
@@ -248,6 +275,10 @@ class IndexedTable(StateTable):
             keys[key] = {namespace: value}
         else:
             held[namespace] = value
+
+    def write_all(self, groups: Sequence[int], entries: Sequence[Entry], values: Sequence[StateValue]) -> None:
+        for group, entry, value in zip(groups, entries, values, strict=True):
+            self.write(group, entry, value)
 
     def direct(self, group: int) -> Layer | None:
         return None

@@ -10,6 +10,11 @@ of another one, so the rows of an entry are those that begin with its bytes.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
 
 from tidegate.functions.windows import CountWindow, TimeWindow
 from tidegate.model.values import Key
@@ -53,6 +58,38 @@ def encode_key(key: Key) -> bytes:
     if kind is CountWindow:
         return _INT64.pack(b"c", key.id)
     return encode_form(key)
+
+
+def integer_rows(state: int, groups: Sequence[int], keys: Sequence[Key]) -> list[bytes] | None:
+    """Returns the row key of each key without a namespace, all at once, if the keys are whole numbers of 64 bits or tuples of the same number of them; ``None``
+    for other keys.
+    """
+    kinds = set(map(type, keys))
+    if kinds == {tuple}:
+        widths = set(map(len, keys))
+        width, is_tuple = widths.pop(), True
+        numbers = list(chain.from_iterable(keys))
+        if widths or not width or set(map(type, numbers)) != {int}:
+            return None
+    elif kinds == {int}:
+        numbers, width, is_tuple = list(keys), 1, False
+    else:
+        return None
+    try:
+        columns = np.array(numbers, np.int64).reshape(len(keys), width)
+    except OverflowError:
+        return None
+    fields: list[Any] = [("state", ">u2"), ("group", ">u2")]
+    fields += [("tuple", "S1"), ("size", ">u4")] if is_tuple else []
+    rows = np.empty(
+        len(keys), np.dtype([*fields, ("parts", [("form", "S1"), ("number", ">i8")], (width,)), ("end", "S1")])
+    )
+    rows["state"], rows["group"], rows["end"] = state, groups, b"n"
+    rows["parts"]["form"], rows["parts"]["number"] = b"i", columns
+    if is_tuple:
+        rows["tuple"], rows["size"] = b"(", width
+    content, size = rows.tobytes(), rows.itemsize
+    return [content[at : at + size] for at in range(0, len(content), size)]
 
 
 def decode_key(content: bytes, at: int = 0) -> tuple[Key, int]:

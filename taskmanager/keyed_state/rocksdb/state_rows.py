@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tidegate.common.typeinfo import ListTypeInfo, MapTypeInfo, TypeInformation, Types
 from tidegate.model.values import Key, StateValue
 from tidegate.records.canonical.forms import value_of
 from tidegate.taskmanager.keyed_state.entry import Entry, Namespace
 from tidegate.taskmanager.keyed_state.heap.entries import EntryFormat
 from tidegate.taskmanager.keyed_state.rocksdb.database import Pair
-from tidegate.taskmanager.keyed_state.rocksdb.keys import PREFIX_BYTES, decode_key, encode_key, place
+from tidegate.taskmanager.keyed_state.rocksdb.keys import PREFIX_BYTES, decode_key, encode_key, integer_rows, place
 from tidegate.taskmanager.keyed_state.rocksdb.values import STAMP_BYTES, decode, encoder_of, stamp, stamp_of
 
 _NONE = encode_key(None)[0]
@@ -31,6 +33,7 @@ class StateRows:
         """Whether an entry may have several rows, or none."""
         self._last: Entry = (self, None)
         self._last_row = b""
+        self._last_entries: tuple[Sequence[Entry], Sequence[bytes]] = (), ()
 
     def entry(self, group: int, entry: Entry) -> bytes:
         """Returns the row-key prefix of an entry."""
@@ -41,6 +44,20 @@ class StateRows:
         self.namespaces.add(namespace[0])
         self._last = entry
         self._last_row = found = place(self.state_id, group) + encode_key(key) + namespace
+        return found
+
+    def entries(self, groups: Sequence[int], entries: Sequence[Entry]) -> Sequence[bytes]:
+        """Returns the row-key prefix of each entry, which are those of ``entry``."""
+        if entries is self._last_entries[0]:  # read, then written
+            return self._last_entries[1]
+        found: Sequence[bytes] | None = None
+        if all(space is None for _, space in entries):
+            found = integer_rows(self.state_id, groups, [key for key, _ in entries])
+        if found is None:
+            found = [self.entry(group, entry) for group, entry in zip(groups, entries, strict=True)]
+        elif found:
+            self.namespaces.add(_NONE)
+        self._last_entries = entries, found
         return found
 
     def key(self, group: int, key: Key) -> bytes:

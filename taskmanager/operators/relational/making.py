@@ -44,13 +44,14 @@ from tidegate.taskmanager.operators.operator import Operator
 from tidegate.taskmanager.operators.relational.aggregates import GroupAggregate
 from tidegate.taskmanager.operators.relational.batch_over import BatchOver
 from tidegate.taskmanager.operators.relational.count_windows import CountWindowAggregate
+from tidegate.taskmanager.operators.relational.deduplicate import Deduplicate, FirstRow
 from tidegate.taskmanager.operators.relational.final_rows import FinalRows
 from tidegate.taskmanager.operators.relational.interval_join import TableIntervalJoin
 from tidegate.taskmanager.operators.relational.join import Join
 from tidegate.taskmanager.operators.relational.match import Match
 from tidegate.taskmanager.operators.relational.matching import Matcher
 from tidegate.taskmanager.operators.relational.over import OverAggregate
-from tidegate.taskmanager.operators.relational.ranks import Deduplicate, FirstRow, TopN
+from tidegate.taskmanager.operators.relational.ranks import TopN
 from tidegate.taskmanager.operators.relational.relational_operator import RelationalOperator
 from tidegate.taskmanager.operators.relational.sorted_over import SortedOver
 from tidegate.taskmanager.operators.relational.temporal_join import ProcessingTimeTemporalJoin, TemporalJoin, Versions

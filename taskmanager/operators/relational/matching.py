@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.functions.sql.changelog import INSERT
-from tidegate.functions.sql.rows import Row, array_of_values, batch_of
+from tidegate.functions.sql.rows import Row, array_of_values, batch_of, typed
 from tidegate.functions.sql.scalar import CompiledFilter
 
 Places: TypeAlias = npt.NDArray[np.intp]
@@ -89,7 +89,7 @@ class Matcher:
     def columns_of_batch(self, data: pa.RecordBatch, side: int) -> list[pa.Array]:
         """Returns the columns of a batch of a side, with the types of the joined rows."""
         fields = self._fields[side]
-        return [_typed(column, field.type) for column, field in zip(data.columns[: len(fields)], fields, strict=True)]
+        return [typed(column, field.type) for column, field in zip(data.columns[: len(fields)], fields, strict=True)]
 
     def columns_of_rows(self, rows: Sequence[Row], side: int) -> list[pa.Array]:
         """Converts rows of a side to columns, with the types of the joined rows."""
@@ -146,9 +146,3 @@ class Matcher:
         arrays = [*parts[side], *parts[1 - side]]
         joins = np.asarray(self._condition.evaluate(pa.RecordBatch.from_arrays(arrays, schema=self._joined)))
         return own[joins], found[joins]
-
-
-def _typed(column: pa.Array, type: pa.DataType) -> pa.Array:
-    if column.type == type:
-        return column
-    return (column.dictionary_decode() if pa.types.is_dictionary(column.type) else column).cast(type)

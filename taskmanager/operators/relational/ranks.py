@@ -1,4 +1,4 @@
-"""Deduplication (the first or last row of a key) and Top-N (the first rows of a partition in an order)."""
+"""Top-N: the first rows of a partition in an order."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cmp_to_key
 from math import copysign
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,94 +14,7 @@ from tidegate.functions.sql.changelog import DELETE, INSERT, UPDATE_AFTER, UPDAT
 from tidegate.functions.sql.rows import Change, Row, batch_of_repeated
 from tidegate.plan.specs import SortField
 from tidegate.records.batch import ArrowBatch
-from tidegate.taskmanager.operators.relational.relational_operator import KEEP, RelationalOperator, differs, name_of
-from tidegate.taskmanager.operators.relational.timed import TimedOperator
-
-_EMITTED: Final = object()
-"""The state of a key whose first row was emitted."""
-
-
-class Deduplicate(RelationalOperator):
-    """Emits the first or the last row of a key, and stores it. ``time``: the field by which rows are compared; ``None``: the order of arrival."""
-
-    def __init__(
-        self,
-        name: str,
-        keys: Sequence[int],
-        schema: pa.Schema,
-        *,
-        time: int | None,
-        keeps_last: bool,
-        generates_update_before: bool,
-        ttl_ms: int,
-    ) -> None:
-        super().__init__(name, [keys], schema, ttl_ms)
-        self._time = time
-        self._keeps_last = keeps_last
-        self._generates_update_before = generates_update_before
-
-    def change(self, state: Any, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
-        if state is None:
-            out.append((INSERT, row))
-            return row
-        if self._time is None:
-            replaces = self._keeps_last and (self._ttl_ms > 0 or differs(state, row))
-        else:
-            replaces = row[self._time] >= state[self._time] if self._keeps_last else row[self._time] < state[self._time]
-        if not replaces:
-            return KEEP
-        if self._generates_update_before:
-            out.append((UPDATE_BEFORE, state))
-        out.append((UPDATE_AFTER, row))
-        return row
-
-
-class FirstRow(TimedOperator):
-    """Emits the first row of a key by event time, once the watermark shows that no earlier one follows (Flink:
-    ``RowTimeDeduplicateKeepFirstRowFunction.java``).
-
-    State: the row that waits; after it was emitted, a mark for ``ttl_ms``.
-    """
-
-    def __init__(self, name: str, keys: Sequence[int], schema: pa.Schema, *, time: int, ttl_ms: int = 0) -> None:
-        super().__init__(name, [keys], schema, is_event_time=True)
-        self._time = time
-        self._emitted_ttl_ms = ttl_ms
-
-    def open_states(self) -> None:
-        self._emitted = self.state_of_key("emitted", self._emitted_ttl_ms)
-        super().open_states()
-
-    def read(self, group: int, key: Any, now_ms: int) -> Any:
-        if self._emitted.read(group, key, now_ms) is not None:
-            return _EMITTED
-        state = self._state.read(group, key, now_ms)
-        if state is not None and state[1]:  # versions before kept both in one value
-            self.write(group, key, _EMITTED, now_ms)
-            return _EMITTED
-        return state
-
-    def write(self, group: int, key: Any, state: Any, now_ms: int) -> None:
-        if state is _EMITTED:
-            self._state.write(group, key, None, now_ms)
-            self._emitted.write(group, key, True, now_ms)
-        else:
-            self._state.write(group, key, state, now_ms)
-
-    def change(self, state: Any, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
-        time = row[self._time]
-        if time is None or time < self.now() or state is _EMITTED:  # one of the watermark's own time is not late here
-            return KEEP
-        if state is not None and state[0][self._time] <= time:
-            return KEEP
-        self.register(time)
-        return [row, False]
-
-    def fire(self, state: Any, time_ms: int, out: list[Change]) -> Any:
-        if state is _EMITTED or state[0][self._time] > time_ms:
-            return KEEP
-        out.append((INSERT, state[0]))
-        return _EMITTED
+from tidegate.taskmanager.operators.relational.relational_operator import RelationalOperator, name_of
 
 
 def sort_key(fields: Sequence[SortField], *, parts_zeros: bool = False) -> Any:

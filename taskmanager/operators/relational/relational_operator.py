@@ -26,6 +26,7 @@ from tidegate.model.program import KeySpec
 from tidegate.records.batch import ArrowBatch, Batch
 from tidegate.records.canonical.forms import EncodedKey, canonical_key, canonical_keys
 from tidegate.taskmanager.keyed_state.backend import KeyedEntries, KeyedTable
+from tidegate.taskmanager.keyed_state.entry import Entry
 from tidegate.taskmanager.keyed_state.ttl import Sweep, Ttl
 from tidegate.taskmanager.operators.rows.keyed import KeyedOperator
 from tidegate.taskmanager.operators.user_code.user_function import UserFunction
@@ -60,6 +61,18 @@ class StateOfKey:
             self._table.delete(group, (key, None))
         else:
             self._table.write(group, (key, None), value if self._ttl is None else (value, now_ms))
+
+    def peek_all(self, entries: Sequence[Entry], groups: Sequence[int], now_ms: int) -> list[Any]:
+        """Returns the value of each key as ``read`` does. Values must not be changed. ``entries``: each key with ``None``, by which tables find values."""
+        found = self._table.peek_all(groups, entries)
+        if self._ttl is None:
+            return found
+        last = now_ms - self._ttl.ms
+        return [None if held is None or held[1] <= last else held[0] for held in found]
+
+    def write_all(self, entries: Sequence[Entry], groups: Sequence[int], values: Sequence[Any], now_ms: int) -> None:
+        """Writes the value of each key, which must not be ``None``."""
+        self._table.write_all(groups, entries, values if self._ttl is None else [(value, now_ms) for value in values])
 
     def entries(self) -> Iterator[tuple[int, Any, Any]]:
         """Yields group, key and value of all entries, for states without a time to live."""
@@ -231,8 +244,11 @@ class KeyedChanges:
     def by_key(self) -> tuple[dict[Any, int], npt.NDArray[np.intp]]:
         """Returns the keys of the batch with their key groups, and for each row the number of its key among them."""
         group_of = dict(zip(self.keys, self.groups, strict=True))
-        place_of = {key: place for place, key in enumerate(group_of)}
-        return group_of, np.array([place_of[key] for key in self.keys], np.intp)
+        count = len(self.keys)
+        if len(group_of) == count:
+            return group_of, np.arange(count, dtype=np.intp)
+        place_of = dict(zip(group_of, range(count), strict=False))
+        return group_of, np.fromiter(map(place_of.__getitem__, self.keys), np.intp, count)
 
 
 class RelationalOperator(KeyedOperator):

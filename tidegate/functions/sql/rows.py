@@ -20,10 +20,14 @@ Change: TypeAlias = tuple[int, Row]
 
 def changes_of(data: pa.RecordBatch) -> list[Change]:
     """Converts a batch to rows with their kinds, which are inserts where it has none."""
-    columns = list(data.columns)
-    kinds = columns.pop().to_pylist() if has_kinds(data.schema) else [INSERT] * data.num_rows
-    rows = zip(*map(values_of, columns), strict=True) if columns else iter([()] * data.num_rows)
-    return list(zip(kinds, rows, strict=True))
+    kinds = data.columns[-1].to_pylist() if has_kinds(data.schema) else [INSERT] * data.num_rows
+    return list(zip(kinds, rows_of(data), strict=True))
+
+
+def rows_of(data: pa.RecordBatch) -> list[Row]:
+    """Converts a batch to rows without their kinds."""
+    columns = data.columns[:-1] if has_kinds(data.schema) else data.columns
+    return list(zip(*map(values_of, columns), strict=True)) if columns else [()] * data.num_rows
 
 
 def batch_of(changes: Sequence[Change], schema: pa.Schema) -> pa.RecordBatch:
@@ -74,6 +78,13 @@ def array_of_values(values: Sequence[Any], type: pa.DataType) -> pa.Array:
     """Converts values as rows hold them to a column."""
     stored = _stored(type)
     return pa.array(values, type) if stored is None else pa.array(values, stored).view(type)
+
+
+def typed(column: pa.Array, type: pa.DataType) -> pa.Array:
+    """Returns a column with a type that has the same values."""
+    if column.type == type:
+        return column
+    return (column.dictionary_decode() if pa.types.is_dictionary(column.type) else column).cast(type)
 
 
 def _stored(type: pa.DataType) -> pa.DataType | None:

@@ -40,6 +40,18 @@ class TableAgainstDicts(RuleBasedStateMachine):
             entries[key, None] = list(value)
             self.model[key] = list(value)
 
+    @rule(values=st.dictionaries(KEYS, st.lists(st.integers(), max_size=3)))
+    def write_several(self, values: dict[int, list[int]]) -> None:
+        self.table.write_all(
+            [key % 2 for key in values], [(key, None) for key in values], list(map(list, values.values()))
+        )
+        self.model.update({key: list(value) for key, value in values.items()})
+
+    @rule()
+    def peek_at_several(self) -> None:
+        found = self.table.peek_all([0, 1, 0, 1], [(0, None), (1, None), (2, None), (3, None)])
+        assert found == [self.model.get(key) for key in (0, 1, 2, 3)]
+
     @rule(key=KEYS)
     def delete(self, key: int) -> None:
         self.table.delete(key % 2, (key, None))

@@ -94,6 +94,7 @@ class States:
         choices: list[Any] = [
             lambda: self.values.write(group, entry, n),
             lambda: self.values.write(group, entry, (self.values.read(group, entry) or 0) + 1),
+            lambda: self.values.write_all([group], [entry], [n]),
             lambda: self.values.delete(group, entry),
             lambda: self.objects.write(group, entry, ({"n": n}, stamp)),
             lambda: self.objects.delete(group, entry),
@@ -112,6 +113,7 @@ class States:
         value = self.objects.read(group, entry)
         last = self.now_ms - TTL_MS
         return (
+            *self.values.peek_all([group], [entry]),
             self.values.read(group, entry),
             value if value is not None and value[1] > last else None,
             self.lists.read(group, entry),

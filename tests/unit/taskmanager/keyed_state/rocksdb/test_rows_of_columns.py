@@ -9,6 +9,7 @@ import pytest
 
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.functions.windows import TimeWindow
+from tidegate.records.canonical.forms import canonical_key
 from tidegate.records.record_codec import encode_column
 from tidegate.records.schema_evolution import TTL_COLUMN
 from tidegate.taskmanager.keyed_state.heap.entries import KEY, VALUE, EntryFormat, time_window_columns
@@ -52,6 +53,35 @@ def test_rows_are_those_of_decoded_entries(
     assert contents_of(data) == [rows.pack(value) for value in stored]
     assert starts_of(prefix, data.slice(2, 3)) == [rows.entry(300, (key, None)) for key in keys[2:5]]
     assert contents_of(data.slice(2, 3)) == [rows.pack(value) for value in stored[2:5]]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        LONGS,
+        [*LONGS, 2**63],
+        TEXTS,
+        [(number, 5) for number in LONGS],
+        [(1, 2), (3,)],
+        [(1, "a")],
+        [(1, None), (2, 3)],
+        [(), ()],
+        [],
+        [None, 1],
+        [canonical_key(True), 1],
+    ],
+)
+def test_rows_of_a_batch_are_those_of_its_entries(keys: list[Any]) -> None:
+    rows = StateRows(5, EntryFormat("op", "state", "value", Types.PICKLED_BYTE_ARRAY(), Types.LONG(), None))
+    groups = [(number * 77) % 500 for number in range(len(keys))]
+    for namespace in (None, TimeWindow(0, 1)):
+        entries = [(key, namespace) for key in keys]
+        expected = [rows.entry(group, entry) for group, entry in zip(groups, entries, strict=True)]
+        assert rows.entries(groups, entries) == expected
+        assert rows.entries(groups, entries) == expected, "the same again"
+    again = StateRows(5, EntryFormat("op", "state", "value", Types.LONG(), Types.LONG(), None))
+    assert len(again.entries([3, 4], [(7, None), (8, None)])) == 2
+    assert again.may_have_none
 
 
 def test_what_is_not_that_plain_is_left_to_be_decoded() -> None:
