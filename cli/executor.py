@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -43,8 +43,10 @@ class JobCanceled(UserError):
 class SubmittedJob:
     """A job on a cluster, as `JobClient` and the attached run see it."""
 
-    def __init__(self, client: JobManagerClient, graph: JobGraph) -> None:
+    def __init__(self, client: JobManagerClient, graph: JobGraph, settle: Callable[[], None] = lambda: None) -> None:
+        """``settle``: called when the job is over; returns when what it has printed is on the terminal."""
         self._client = client
+        self._settle = settle
         self._job_id = graph.job_id
         self._graph = graph
         self.name = graph.name
@@ -121,9 +123,12 @@ class SubmittedJob:
         with closing(self._client.watch_beyond(self._job_id)) as statuses:
             for status in statuses:
                 self.last_status = status
+                is_over = JobState(status.state).is_terminal
+                if is_over:
+                    self._settle()
                 if progress is not None:
                     progress.show(status)
-                if JobState(status.state).is_terminal:
+                if is_over:
                     if progress is None:
                         tell_late_records(status)
                     return self._result(status)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tidegate.cli.commands.keep import keep, warm_line
 from tidegate.cli.errors import reporting
 from tidegate.cli.json_output import DOCUMENT, json_option, print_json
 from tidegate.cli.options import Command, client_at, configuration_options, load_configuration
@@ -65,6 +66,9 @@ def files_of(directory: Path | None, configuration: Configuration) -> ClusterFil
 @click.group()
 def cluster() -> None:
     """Start, stop or look at a cluster on this machine."""
+
+
+cluster.add_command(keep)
 
 
 @cluster.command()
@@ -232,6 +236,8 @@ def stop(directory: Path | None, config: Path | None, definitions: tuple[str, ..
         )
     if not running:
         click.echo(f"No cluster is running in {files.directory}.")
+    if (kept := warm_line(configuration)) and directory is None:
+        click.echo(kept)
     for other in files.by_hand():
         click.echo(
             f"The JobManager of pid {other.pid} was started by hand and goes on; end it by Ctrl-C, or by: kill {other.pid}"
@@ -261,8 +267,11 @@ def status(as_json: bool, directory: Path | None, config: Path | None, definitio
         print_json({"directory": str(files.directory), "processes": processes, **shown, "by-hand": others})
         is_up = is_up if known else all("error" not in other["jobmanager"] for other in others) and bool(others)
         sys.exit(0 if is_up and len(running) == len(known) else 1)
+    kept = "" if directory is not None else warm_line(configuration)
     if not known and not by_hand:
         click.echo(f"No cluster in {files.directory}: {NOT_SEEN}")
+        if kept:
+            click.echo(kept)
         sys.exit(1)
     table = make_table("process", "pid", "state")
     for other in by_hand:
@@ -279,6 +288,8 @@ def status(as_json: bool, directory: Path | None, config: Path | None, definitio
         is_up = _show_cluster(configuration, address)
     for other in by_hand:
         is_up = other.address is not None and _show_cluster(configuration, other.address) and is_up
+    if kept:
+        click.echo(kept)
     sys.exit(0 if is_up and len(running) == len(known) else 1)
 
 

@@ -49,8 +49,8 @@ class LocalClusterExecutor:
     def _submit(self, submission: SubmittedGraph, blobs: Mapping[BlobKey, bytes]) -> SubmittedJob:
         submission.print_warnings()
         graph = submission.graph
-        client = clusters_of_this_process().submit(
+        client, settle = clusters_of_this_process().submit(
             graph, blobs, submission.restore_path, submission.allow_non_restored_state, submission.of_processes
         )
         self.submitted += 1
-        return SubmittedJob(client, graph)
+        return SubmittedJob(client, graph, settle)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import click
 
@@ -86,13 +87,23 @@ class LocalCluster:
             with self._lock:
                 self._task_managers.append(task_manager)
 
-    def close(self, *, keep_logs: bool = False) -> None:
-        """Stops the cluster. Idempotent."""
+    @property
+    def checkpoints(self) -> Path:
+        """Returns the directory of checkpoints of jobs that name no other."""
+        return self._own.files.checkpoints
+
+    def settle(self) -> None:
+        """Returns when what jobs have printed is on the terminal: at once, since its processes print there themselves."""
+
+    def close(self, *, keep_logs: bool = False) -> list[Path]:
+        """Stops the cluster; returns the checkpoints that stay, after printing them. Idempotent."""
         self._closing.set()
         if self._keeper is not None:
             self._keeper.join()
         end_processes(child.pid for child in self._children if child.is_alive())
-        tell_kept(self._own.end(keep_logs=keep_logs))
+        kept = self._own.end(keep_logs=keep_logs)
+        tell_kept(kept)
+        return kept
 
     def _start(self, command: str, name: str, *options: str) -> Child:
         files = self._own.files

@@ -4,6 +4,7 @@
                                        └─ a job does not fit: one more TaskManager
                                        └─ its cluster would be configured otherwise: one more cluster
 
+The first cluster is the warm one of `tidegate cluster keep`, where there is one like it (``cli/embedded/warm``).
 Threads may submit at the same time. A forked process starts clusters of its own: these belong to its parent.
 """
 
@@ -12,16 +13,20 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from tidegate.cli.client import JobManagerClient
 from tidegate.cli.embedded.local_cluster import LocalCluster
 from tidegate.cli.embedded.sizing import decide_added_slots, settings_of_processes, slots_of
+from tidegate.cli.embedded.warm.borrowed import WarmCluster, borrow
 from tidegate.cli.options import client_at, load_configuration
 from tidegate.model.errors import UnknownJob, Unreachable
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import BlobKey, JobId
 from tidegate.model.states import JobState
+
+Settle = Callable[[], None]
+"""Returns when what jobs have printed is on the terminal."""
 
 
 class ProcessClusters:
@@ -31,6 +36,7 @@ class ProcessClusters:
         self._owner = os.getpid()
         self._lock = threading.Lock()
         self._running: dict[frozenset[tuple[str, str]], _RunningCluster] = {}
+        self._has_looked = False
 
     @property
     def is_ours(self) -> bool:
@@ -44,8 +50,9 @@ class ProcessClusters:
         restore_path: str,
         allow_non_restored_state: bool,
         of_processes: Mapping[str, str],
-    ) -> JobManagerClient:
-        """Submits a job to the cluster with its configuration and ``of_processes``, started if need be; returns that cluster's client.
+    ) -> tuple[JobManagerClient, Settle]:
+        """Submits a job to the cluster with its configuration and ``of_processes``, started if need be; returns that cluster's client, and a function
+        that returns when what its jobs have printed is on the terminal.
 
         Raises the error that keeps the cluster from starting, or that refuses the job.
         """
@@ -59,10 +66,23 @@ class ProcessClusters:
                 if cluster is not None:
                     del self._running[place]
                     cluster.close()
-                cluster = self._running[place] = _RunningCluster(LocalCluster(definitions, slots_of(graph)))
-                cluster.make_room(graph)
+                cluster = self._running[place] = self._make_cluster(dict(place), definitions, graph)
             cluster.client.submit(graph, blobs, restore_path, allow_non_restored_state)
-            return cluster.client
+            return cluster.client, cluster.settle
+
+    def _make_cluster(
+        self, settings: Mapping[str, str], definitions: Sequence[str], graph: JobGraph
+    ) -> _RunningCluster:
+        if not self._has_looked:
+            self._has_looked = True
+            if (warm := borrow(settings, definitions)) is not None:
+                running = _RunningCluster(warm)
+                if running.has_room(graph):
+                    return running
+                running.close()
+        running = _RunningCluster(LocalCluster(definitions, slots_of(graph)))
+        running.make_room(graph)
+        return running
 
     def close(self) -> None:
         """Stops all clusters with the jobs that still run. Idempotent; does nothing in a forked process."""
@@ -71,8 +91,9 @@ class ProcessClusters:
 
 
 class _RunningCluster:
-    def __init__(self, cluster: LocalCluster) -> None:
+    def __init__(self, cluster: LocalCluster | WarmCluster) -> None:
         self._cluster = cluster
+        self.settle: Settle = cluster.settle
         self._slots_by_job: dict[JobId, int] = {}
         self.client = client_at(cluster.configuration, cluster.address)
 

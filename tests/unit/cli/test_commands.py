@@ -164,3 +164,28 @@ def test_a_secret_in_the_command_line_is_warned_of_by_its_name_alone() -> None:
     )
     assert error.startswith("error: no JobManager")
     assert "hush" not in result.output
+
+
+@pytest.mark.parametrize("text", ["soon", "-1 min", "0 s", "10 parsecs"])
+def test_an_idle_limit_that_is_no_duration_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
+    monkeypatch.delenv("CI", raising=False)
+    line = refused(tidegate("cluster", "keep", "--idle-timeout", text), 2)
+    assert "tidegate.warm-cluster.idle-timeout" in line
+    assert text in line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_cluster_is_kept_on_a_build_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
+    monkeypatch.setenv("CI", "true")
+    line = refused(tidegate("cluster", "keep"), 2)
+    assert line.startswith("the variable CI is set: on build servers each program starts a cluster of its own")
+
+
+def test_stopping_where_none_is_kept_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
+    result = tidegate("cluster", "keep", "--stop")
+    assert (result.exit_code, result.stdout) == (0, f"No warm cluster is kept in {tmp_path}/clusters/warm.\n")

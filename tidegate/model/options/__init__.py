@@ -43,7 +43,7 @@ from tidegate.model.options.cluster import (
 from tidegate.model.options.high_availability import HighAvailabilityOptions, HighAvailabilityType
 from tidegate.model.options.job import ExecutionOptions, PipelineOptions, RestartStrategyOptions, RestartStrategyType
 from tidegate.model.options.option import ConfigOption, DeclaredOption, Kind, ValueType
-from tidegate.model.options.own import ReplayOptions, RuntimeOptions, ShownRecord, SparkOptions
+from tidegate.model.options.own import ReplayOptions, RuntimeOptions, ShownRecord, SparkOptions, WarmClusterOptions
 from tidegate.model.options.python import PythonOptions
 from tidegate.model.options.queryable_state import QueryableStateOptions
 from tidegate.model.options.reporters import MetricOptions, SpanDetail, TraceOptions
@@ -110,6 +110,7 @@ __all__ = [
     "TaskOptions",
     "TraceOptions",
     "ValueType",
+    "WarmClusterOptions",
     "WebOptions",
     "declared",
     "is_of_a_job",
@@ -146,6 +147,7 @@ GROUPS: tuple[type, ...] = (
     AutoScalerOptions,
     AutoscalerStandaloneOptions,
     SparkOptions,
+    WarmClusterOptions,
     ReplayOptions,
     RuntimeOptions,
 )

@@ -63,6 +63,25 @@ class SparkOptions:
     )
 
 
+class WarmClusterOptions:
+    """Options of the cluster that `tidegate cluster keep` keeps for the programs of a user."""
+
+    ENABLED = option(
+        "tidegate.warm-cluster.enabled",
+        BOOL,
+        "true",
+        "A program that would start a cluster of its own runs on the one that `tidegate cluster keep` has started, if there is one, if it is free, and if its "
+        "own would be the same. Without effect where the variable `CI` is set: programs start their own there.",
+    )
+    IDLE_TIMEOUT = option(
+        "tidegate.warm-cluster.idle-timeout",
+        DURATION,
+        "30 min",
+        "How long `tidegate cluster keep` keeps a cluster that no program uses.",
+        minimum=1,
+    )
+
+
 class ReplayOptions:
     """Options of recordings for `tidegate replay`: the data that is kept of a failure."""
 
