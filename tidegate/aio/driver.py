@@ -77,7 +77,7 @@ class Driver(Generic[E, C]):
         try:
             self._loop.call_soon_threadsafe(self.post, event)
         except RuntimeError:
-            _log.debug("the loop is closed, event is dropped: %s", type(event).__name__)
+            _log.debug("the event loop is closed, so an event of the class %s is dropped", type(event).__name__)
 
     def start_timer(self, name: str, delay_ms: int, event: E) -> None:
         """Starts a timer that posts ``event`` once, after ``delay_ms``; replaces the timer of the same name."""
@@ -111,7 +111,9 @@ class Driver(Generic[E, C]):
                     self._handle(event, cause)
         except Exception as error:  # noqa: BLE001  (a driver)
             with belonging_to(number):
-                _log.exception("fatal: the machine failed on %s", type(event).__name__)
+                _log.exception(
+                    "fatal: the state machine failed while it handled an event of the class %s", type(event).__name__
+                )
             self.stop()
             self._on_fatal(error)
         finally:

@@ -81,7 +81,12 @@ class Services:
                     async with asyncio.timeout(timeout_s):
                         await ending
             except Exception as error:  # noqa: BLE001  (a driver: the others have to be stopped too)
-                _log.warning("%s did not stop in order: %s: %s", name, type(error).__name__, error)
+                _log.warning(
+                    "%s could not be stopped in order, and the shutdown goes on without it: %s: %s",
+                    name,
+                    type(error).__name__,
+                    error,
+                )
 
 
 def collect_seldom() -> None:

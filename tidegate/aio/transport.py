@@ -86,7 +86,7 @@ def first_message(context: ssl.SSLContext) -> bytes:
         handshake.do_handshake()
     except ssl.SSLWantReadError:
         return said.read()
-    raise AssertionError("the peer did not answer the TLS handshake")
+    raise AssertionError("a TLS handshake ended before its peer had answered")
 
 
 def exposed(what: str, remedy: ConfigOption[bool]) -> ConfigurationError:

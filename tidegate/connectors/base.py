@@ -154,19 +154,25 @@ class SourceReader(ABC):
 
     def on_reader_event(self, subtask: int, content: bytes) -> None:
         """Handles a message of a reader; only for the enumerator of a source."""
-        raise NotImplementedError(f"{type(self).__name__} is not an enumerator")
+        raise NotImplementedError(
+            f"{type(self).__name__} got a message of reader {subtask}, and only the enumerator of a source takes those"
+        )
 
     def handle_source_event(self, event: UserObject) -> None:
         """Handles an object that the enumerator sent."""
-        raise NotImplementedError(f"{type(self).__name__} takes no events")
+        raise NotImplementedError(
+            f"{type(self).__name__} got an event of its enumerator, and does not define handle_source_event()"
+        )
 
     def add_splits(self, splits: Sequence[Split]) -> None:
         """Takes splits that the coordinator assigned; they are part of the reader's state from now on. Only for a source that takes splits."""
-        raise NotImplementedError(f"{type(self).__name__} takes no splits")
+        raise NotImplementedError(f"{type(self).__name__} was assigned splits, and does not define add_splits()")
 
     def no_more_splits(self) -> None:
         """Notes that the coordinator has no splits left: the reader finishes when it has read those it has."""
-        raise NotImplementedError(f"{type(self).__name__} takes no splits")
+        raise NotImplementedError(
+            f"{type(self).__name__} was told that no splits are left, and does not define no_more_splits()"
+        )
 
     def finished_splits(self) -> set[str]:
         """Returns ids of the splits that were read to their end. A reader of many splits returns each once."""

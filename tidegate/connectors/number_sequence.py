@@ -189,17 +189,21 @@ def _numbers(first: int, count: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(np.arange(first, first + count, dtype=np.int64))], names=["value"])
 
 
+def _listed(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name}: {field.type}" for field in schema)
+
+
 def _checked(generate: Generate, schema: pa.Schema) -> Generate:
     def checked(first: int, count: int) -> pa.RecordBatch:
         data: Any = generate(first, count)
         if not isinstance(data, pa.RecordBatch):
             raise SchemaMismatch(
-                f"generator: gave a {type(data).__name__} for rows {first} to {first + count - 1}, and not a RecordBatch"
+                f"generator: the function returned a {type(data).__name__} for rows {first} to {first + count - 1}; it must return a pyarrow.RecordBatch"
             )
         if data.num_rows != count or not data.schema.equals(schema):
             raise SchemaMismatch(
-                f"generator: gave {data.num_rows} rows ({data.schema.names}) for {count} rows ({schema.names}) from {first} on; "
-                f"types {[str(t) for t in data.schema.types]}, expected {[str(t) for t in schema.types]}"
+                f"generator: the function returned {data.num_rows} rows ({_listed(data.schema)}) for the {count} rows from {first} on; it must return "
+                f"{count} rows ({_listed(schema)})"
             )
         return data
 

@@ -328,7 +328,7 @@ def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """Selects and casts the columns of a schema, by name. Raises ``SchemaMismatch`` for other columns, and where a cast would change a value."""
     if sorted(table.column_names) != sorted(schema.names):
         raise SchemaMismatch(
-            f"from_collection: the columns are {table.column_names}, not those of the type: {schema.names}"
+            f"from_collection: the table has the columns {table.column_names}, and its declared type {schema.names}: give both the same columns"
         )
     table = table.select(schema.names)
     for name, old, new in zip(schema.names, table.schema.types, schema.types, strict=True):
@@ -349,5 +349,7 @@ def _rows(table: pa.Table, type_info: TypeInformation) -> list[Record]:
     ):
         table = table.select(type_info.get_field_names())
     elif isinstance(type_info, RowTypeInfo) and type_info.is_named:
-        raise SchemaMismatch(f"from_collection: the columns are {table.column_names}, not the fields of {type_info!r}")
+        raise SchemaMismatch(
+            f"from_collection: the table has the columns {table.column_names}, and its declared type is {type_info!r}: give both the same columns"
+        )
     return list(zip(*(column.to_pylist() for column in table.columns), strict=True))

@@ -84,7 +84,10 @@ class Transactions:
         """Commits a transaction, of this process or of another one."""
         tag, name, started_ms, kept = committable
         if tag != TAG:
-            raise CorruptData(f"{self._name}: {committable!r:.200} is not a transaction of this sink")
+            raise CorruptData(
+                f"{self._name}: the checkpoint holds what is not a transaction of this sink: {committable!r:.200}; give the sink another uid where "
+                "another kind of sink had its uid"
+            )
         pending = self._function.pending
         assert pending is not None
         own = next(((n, holder) for n, holder in pending.items() if holder.name == name), None)

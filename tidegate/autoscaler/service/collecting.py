@@ -72,7 +72,9 @@ def realize(rest: RestClient, job_id: str, parallelism: Mapping[str, int]) -> bo
     ``RescaleApiScalingRealizer``: a job that gets fewer slots runs with those. Raises ``ExternalError`` and ``Unreachable``."""
     requirements = rest.upper_bounds(job_id)
     if not parallelism.keys() <= requirements.keys():
-        raise ExternalError(f"the vertices of job {job_id} changed since the decision")
+        raise ExternalError(
+            f"the vertices of job {job_id} have changed since its parallelism was decided, so nothing is changed"
+        )
     wanted = {
         vertex_id: {"parallelism": {"lowerBound": 1, "upperBound": parallelism[vertex_id]}}
         if vertex_id in parallelism

@@ -94,7 +94,7 @@ class Autoscaler:
         for line in _described(sample, cycle.scaled):
             _log.info("%s: %s", name, line)
         if cycle.parallelism and realize(rest, job_id, cycle.parallelism):
-            _log.info("%s: asked for it", name)
+            _log.info("%s: requested the new parallelism from the JobManager", name)
 
     def _note(self, job_id: str, text: str) -> None:
         """Logs a failure once, and its end."""

@@ -115,7 +115,9 @@ def plan_of_rows(
     read = [*keys, *(c for _, _, c in aggregates if c)]
     missing = [name for name in read if name not in schema.names]
     if missing:
-        raise SchemaMismatch(f"operator '{operator}': no column {missing[0]!r} among {', '.join(schema.names)}")
+        raise SchemaMismatch(
+            f"operator '{operator}': the input has no column {missing[0]!r}; it has {', '.join(schema.names)}"
+        )
     partials: list[PartialColumn] = []
     results: list[ResultColumn] = []
     for name, function, column in aggregates:
@@ -141,7 +143,9 @@ def plan_of_partials(operator: str, keys: Sequence[str], aggregates: Aggregates,
         parts = _parts_named(name, function, schema.names)
         missing = [part for part in [*inside, *parts] if part not in schema.names]
         if missing:
-            raise SchemaMismatch(f"operator '{operator}': no column {missing[0]!r} among {', '.join(schema.names)}")
+            raise SchemaMismatch(
+                f"operator '{operator}': the input has no column {missing[0]!r}; it has {', '.join(schema.names)}"
+            )
         scatter = _merging(_SCATTERS.get(function.partition(":")[0], "sum"))
         partials += [PartialColumn(part, scatter, part, schema.field(part).type) for part in parts]
         results.append(ResultColumn(name, tuple(parts), function))
@@ -237,7 +241,10 @@ def _parts_of(operator: str, name: str, function: str, column: str | None, kind:
         return [PartialColumn(inside, "moments", source, kind)]
     if function.startswith(("quantile:", "median")) and is_number:
         return [PartialColumn(inside, "buckets", source, kind)]
-    raise SchemaMismatch(f"operator '{operator}': {function}({column}) is not defined for a column of type {kind}")
+    raise SchemaMismatch(
+        f"operator '{operator}': {function}({column}) is not defined for a column of type {kind}: convert the column in a select before, or "
+        "take another aggregate"
+    )
 
 
 _SCATTERS: dict[str, Scatter] = {

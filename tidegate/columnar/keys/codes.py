@@ -219,7 +219,8 @@ def _encode_column(column: pa.Array, limit: int, operator: str) -> tuple[Codes, 
         encoded = column.dictionary_encode(null_encoding="encode")
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
         raise SchemaMismatch(
-            f"operator '{operator}': a column of type {column.type} cannot be a key ({error})"
+            f"operator '{operator}': a column of type {column.type} cannot be a key ({error}); take another column, or cast it to a "
+            "string or a number before key_by"
         ) from error
     dictionary = encoded.dictionary
     codes = as_numpy(encoded.indices).astype(np.intp, copy=False)

@@ -88,7 +88,9 @@ class ValueHashes:
 
 
 def _refused(value: Key) -> NoReturn:
-    raise SchemaMismatch(f"a value of type {type(value).__qualname__} in a column cannot be a key")
+    raise SchemaMismatch(
+        f"a value of type {type(value).__qualname__} in a key's column cannot be hashed; cast the column to a string or a number first"
+    )
 
 
 def _hash_int(key: int) -> int:

@@ -144,7 +144,10 @@ class InMemoryAndFile:
         found = _map(address + begin, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED | _FIXED, descriptor, 0)
         if found == _FAILED:
             reason = os.strerror(ctypes.get_errno())
-            raise StorageError(f"operator '{self._operator}': a file in {self._directory} cannot be mapped: {reason}")
+            raise StorageError(
+                f"operator '{self._operator}': the file of its keyed state in {self._directory} cannot be mapped to memory: {reason}; set "
+                "io.tmp.dirs to another directory"
+            )
         return _Filed(descriptor, begin, size, close)
 
 

@@ -82,6 +82,8 @@ def receive(sock: socket.socket, size: int) -> bytes:
     while len(content) < size:
         part = sock.recv(min(size - len(content), 1 << 20))
         if not part:
-            raise ConnectionResetError("the other side of a connection that collects results was closed")
+            raise ConnectionResetError(
+                "the other process closed the connection over which the results of a job are collected"
+            )
         content += part
     return bytes(content)

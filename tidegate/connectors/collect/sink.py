@@ -46,7 +46,9 @@ class CollectSink(Sink):
 
     def make_writer(self, context: SinkContext, state: Sequence[StateValue], input_type: TypeInformation) -> SinkWriter:
         if context.listener is None:
-            raise InternalError("a sink that collects results needs a TaskManager to listen for its client")
+            raise InternalError(
+                "the sink of execute_and_collect() has no TaskManager that listens for its client, so it can run in a cluster only"
+            )
         wakeup = context.wakeup or _nothing
         return CollectWriter(self.token, self._buffer_bytes, state, context.listener, wakeup)
 

@@ -21,7 +21,7 @@ def column_order(schema: pa.Schema, names: Sequence[str]) -> list[int]:
     if len(schema) == len(names):
         return list(range(len(names)))
     raise SchemaMismatch(
-        f"the file has the columns {list(names)}, and the stream needs as many, but has {schema.names}"
+        f"the stream has the columns {schema.names}, and the file takes {list(names)}: give the stream these names, or as many columns in this order"
     )
 
 
@@ -36,7 +36,9 @@ def fitted(column: pa.Array, wanted: pa.Field) -> pa.Array:
     """Converts a column to the type of ``wanted``: decimals are rounded half up, times are truncated, other losses are refused. Raises ``SchemaMismatch``."""
     kind = wanted.type
     if column.null_count and not wanted.nullable:
-        raise SchemaMismatch(f"column {wanted.name!r} of the file is NOT NULL, the stream has a null in it")
+        raise SchemaMismatch(
+            f"column {wanted.name!r} is declared NOT NULL, and its data has a null: filter out such rows, or declare the column nullable"
+        )
     if column.type == kind:
         return column
     try:
@@ -44,9 +46,13 @@ def fitted(column: pa.Array, wanted: pa.Field) -> pa.Array:
             column = pc.round(column, kind.scale, "half_towards_infinity")
         return column.cast(kind, safe=not pa.types.is_temporal(kind))
     except pa.ArrowInvalid as error:
-        raise SchemaMismatch(f"column {wanted.name!r} is {kind}: {error}") from error
+        raise SchemaMismatch(
+            f"column {wanted.name!r} is declared as {kind}, which does not hold its data of type {column.type}: {error}"
+        ) from error
     except pa.ArrowNotImplementedError:
-        raise SchemaMismatch(f"column {wanted.name!r} is {kind}, not {column.type}") from None
+        raise SchemaMismatch(
+            f"column {wanted.name!r} is declared as {kind}, and its data is of type {column.type}, which cannot be converted: declare that type"
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -115,5 +121,7 @@ class RowParquetFormat(ParquetFormat):
             return wanted if wanted in names else None
         same = [name for name in names if name.lower() == wanted.lower()]
         if len(same) > 1:
-            raise SchemaMismatch(f"column {wanted!r} may be any of {same}, which differ in case only")
+            raise SchemaMismatch(
+                f"column {wanted!r} may be any of the file's columns {same}, which differ in case only: rename all but one of them"
+            )
         return same[0] if same else None

@@ -103,7 +103,9 @@ class TextEncoderFactory(EncoderFactory):
 
     def open(self, file: pa.NativeFile, schema: pa.Schema) -> FileEncoder:
         if len(schema) != 1:
-            raise SchemaMismatch(f"a text file takes one column, the stream has {', '.join(schema.names)}")
+            raise SchemaMismatch(
+                f"a text file takes one column, the stream has {', '.join(schema.names)}: select one, or write CSV, JSON lines or Parquet"
+            )
         return _TextEncoder(file)
 
 

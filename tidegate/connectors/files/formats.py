@@ -258,7 +258,9 @@ def check_names(schema: pa.Schema) -> None:
     """Raises ``InvalidJob`` for duplicate column names."""
     twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
     if twice:
-        raise InvalidJob(f"the schema has more than one column {', '.join(map(repr, twice))}")
+        raise InvalidJob(
+            f"the schema names the column {', '.join(map(repr, twice))} more than once: give each column a name of its own"
+        )
 
 
 def _parquet(uri: str, buffer_bytes: int = 0, *, verifies_checksums: bool = False) -> pq.ParquetFile:

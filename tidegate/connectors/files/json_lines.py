@@ -41,7 +41,9 @@ def check_json_columns(schema: pa.Schema) -> None:
         try:
             check_type(field)
         except pa.ArrowInvalid as error:
-            raise InvalidJob(f"column {field.name!r} of the schema: {error}") from error
+            raise InvalidJob(
+                f"column {field.name!r} of the schema: {error}; read it as a string, and parse it in a function"
+            ) from error
 
 
 def without_mark(raw: bytes, path: str) -> bytes:

@@ -418,7 +418,10 @@ def record_messages(records: Iterable[Record], schema: ParsedSchema, header: byt
 def _in_order(data: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
     """Orders the columns of a columnar stream by the names of the record's fields. Raises ``UserError`` when the stream has others."""
     if sorted(names) != sorted(data.schema.names):
-        raise UserError(f"the Avro schema has the fields {names}, the stream the columns {data.schema.names}")
+        raise UserError(
+            f"the Avro schema has the fields {names}, the stream the columns {data.schema.names}: rename the columns in a select before the "
+            "sink, or change the schema"
+        )
     return data.select(names)
 
 
@@ -437,7 +440,10 @@ def _renamed(value: FieldValue, kind: AvroType, schema: ParsedSchema) -> FieldVa
         case dict() if known["type"] == "record":
             fields = known["fields"]
             if len(fields) != len(value):
-                raise UserError(f"{known['name']} has {len(fields)} fields in the Avro schema, the row {list(value)}")
+                raise UserError(
+                    f"the Avro record {known['name']} has {len(fields)} fields, and the row of the stream {len(value)}, {list(value)}: give both "
+                    "the same fields"
+                )
             pairs = zip(fields, value.values(), strict=True)
             return {one["name"]: _renamed(part, one["type"], schema) for one, part in pairs}
         case dict() if known["type"] == "map":

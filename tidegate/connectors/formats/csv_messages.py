@@ -135,7 +135,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
     def _values(self, index: int, cells: Sequence[str]) -> Row:
         readers = self._readers
         if len(cells) != len(readers) and not self.ignore_parse_errors:
-            raise PoisonRecord(index, f"{len(cells)} cells, not {len(readers)}")
+            raise PoisonRecord(index, f"the line of CSV has {len(cells)} cells, and the schema {len(readers)} columns")
         values: list[Record] = [None] * len(readers)
         for position, ((column, read), cell) in enumerate(zip(readers, cells, strict=False)):
             try:
@@ -216,7 +216,9 @@ def columns_of(type_info: TypeInformation, separator: str) -> list[CsvColumn]:
     if isinstance(type_info, ArrowTypeInfo):
         return [CsvColumn(field.name, kind_of(field.type), separator) for field in type_info.schema]
     if not isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
-        raise InvalidJob(f"CSV has rows; {type_info!r} has no fields")
+        raise InvalidJob(
+            f"a line of CSV is a row, and the type {type_info!r} has no fields: give one such as Types.ROW_NAMED([...], [...])"
+        )
     fields = zip(type_info.get_field_names(), type_info.get_field_types(), strict=True)
     return [CsvColumn(name, kind, separator) for name, kind in fields]
 

@@ -43,7 +43,8 @@ def row_texts(data: pa.RecordBatch, type_info: RowTypeInfo | TupleTypeInfo) -> l
     names, kinds = type_info.get_field_names(), type_info.get_field_types()
     if len(kinds) != data.num_columns:
         raise SchemaMismatch(
-            f"the JSON type has {len(kinds)} fields ({', '.join(names)}), the stream {data.schema.names}"
+            f"the JSON type has {len(kinds)} fields ({', '.join(names)}), and the stream {data.num_columns} columns "
+            f"({', '.join(data.schema.names)}): declare a field for each column"
         )
     columns = [decode_column(k, _fitting(n, k, c)) for n, k, c in zip(names, kinds, data.columns, strict=True)]
     write = _fields_text(type_info)
@@ -57,7 +58,9 @@ def _fitting(name: str, kind: TypeInformation, column: pa.Array) -> pa.Array:
     for is_one in (pa.types.is_integer, pa.types.is_floating):
         if is_one(wanted) and is_one(column.type):
             return column.cast(wanted)
-    raise SchemaMismatch(f"the JSON type has {kind!r} for field {name!r}, the stream has {column.type}")
+    raise SchemaMismatch(
+        f"field {name!r} is {kind!r} in the JSON type, and {column.type} in the stream: declare the type of the stream, or cast the column"
+    )
 
 
 def _is_alike(wanted: pa.DataType, given: pa.DataType) -> bool:

@@ -309,7 +309,10 @@ def serializer_of(schema: UserObject) -> SerializationSchema:
 def _texts_or_bytes(data: pa.RecordBatch, what: str) -> pa.BinaryArray:
     kind = data.column(0).type if data.num_columns == 1 else None
     if kind is None or not (pa.types.is_binary(kind) or pa.types.is_string(kind)):
-        raise InvalidJob(f"{what} writes one column of bytes or text, not {data.schema.names} of {data.schema.types}")
+        types = ", ".join(f"{field.name} ({field.type})" for field in data.schema)
+        raise InvalidJob(
+            f"{what} writes one column of bytes or text, and the stream has {types}: make one of them before the sink"
+        )
     return data.column(0).cast(pa.binary())
 
 

@@ -104,7 +104,10 @@ class ProtobufMessages(SerializationSchema):
         """Returns the columns under the message's field names. Raises ``InvalidJob`` when they do not fit the message."""
         schema = stream if self.type_info is None else self.type_info.arrow_schema()
         if len(schema) != len(stream):
-            raise InvalidJob(f"the Protobuf rows have the fields {schema.names}, the stream {stream.names}")
+            raise InvalidJob(
+                f"the type_info of the Protobuf rows has the fields {schema.names}, and the stream the columns {stream.names}: declare a field for "
+                "each column"
+            )
         _writers(self.message, schema, self.write_null_string_literal)
         return schema
 

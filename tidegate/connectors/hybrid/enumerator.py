@@ -64,7 +64,9 @@ class HybridEnumerator(SplitEnumerator[HybridSplit, HybridCheckpoint]):
 
     def handle_source_event(self, subtask_id: int, source_event: UserObject) -> None:
         if not isinstance(source_event, PartRead):
-            raise InternalError(f"a reader of a hybrid source sent {source_event!r}")
+            raise InternalError(
+                f"reader {subtask_id} of a hybrid source sent an event of the class {type(source_event).__name__}, which its enumerator does not know"
+            )
         if source_event.part == self._part:
             self._ended.add(subtask_id)
             if len(self._ended) == self._context.current_parallelism() and not self._is_last:

@@ -52,7 +52,9 @@ class HybridReader(base.SourceReader):
 
     def handle_source_event(self, event: UserObject) -> None:
         if not isinstance(event, Switch):
-            raise InternalError(f"the enumerator of a hybrid source sent {event!r}")
+            raise InternalError(
+                f"the enumerator of a hybrid source sent an event of the class {type(event).__name__}, which its readers do not know"
+            )
         if self._open is not None and event.part <= self._open.part:
             return  # it was in the checkpoint, and came again when this reader registered
         self._leave()

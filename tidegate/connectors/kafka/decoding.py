@@ -54,7 +54,7 @@ class KafkaRecordDeserializationSchema(DeserializationSchema):
 
     def decode(self, values: Values) -> pa.RecordBatch:
         """Raises ``TypeError``: a value alone is not a record."""
-        raise TypeError(f"{type(self).__name__} reads whole records")
+        raise TypeError(f"{type(self).__name__} reads whole records of Kafka, and cannot decode a value alone")
 
 
 class _OfRecords(DeserializationSchema):

@@ -29,7 +29,7 @@ from tidegate.connectors.kafka.producer_port import BatchLimit, TransactionalPro
 from tidegate.connectors.kafka.records import from_bytes, topics_of
 from tidegate.connectors.kafka.topic_rules import TopicRules
 from tidegate.connectors.kafka.transactional_producers import make_transactional_producer
-from tidegate.model.errors import CorruptData, ExternalError, InvalidJob, TidegateError, UserError
+from tidegate.model.errors import ON_DAMAGE, CorruptData, ExternalError, InvalidJob, TidegateError, UserError
 from tidegate.model.values import Committable
 
 INIT_TIMEOUT_S = 30.0
@@ -64,7 +64,10 @@ class Epoch:
             numbers = int(subtask), int(checkpoint_id), int(closed_at_ms)
             return Epoch(str(branch), *numbers, _as_bytes(records), str(prefix), str(topic))
         except (TypeError, ValueError) as error:
-            raise CorruptData(f"not a committable of the Kafka sink: {str(committable)[:100]}") from error
+            raise CorruptData(
+                f"the checkpoint holds what is not an epoch of a Kafka sink: {str(committable)[:100]}; {ON_DAMAGE}, or give the sink another uid "
+                "where another kind of sink had its uid"
+            ) from error
 
     def as_list(self) -> list[Committable]:
         """Returns the epoch as a committable."""

@@ -31,7 +31,9 @@ class RowFormat:
     def of(table: PostgresTable, schema: pa.Schema, keys: Sequence[str] = ()) -> RowFormat:
         """Returns the format of a stream. ``schema``: with the names of the table's columns. Raises ``InvalidJob`` for columns that the table cannot hold."""
         if missing := [key for key in keys if key not in schema.names]:
-            raise InvalidJob(f"the upsert keys {missing} are not among the columns {schema.names}")
+            raise InvalidJob(
+                f"the upsert keys {missing} are not among the columns of the stream, {schema.names}: add them, or name other keys"
+            )
         columns = table.written(schema.names, keys)
         made = [conversion(field.type, column) for field, column in zip(schema, columns, strict=True)]
         return RowFormat(table, tuple(columns), schema, tuple(made), tuple(keys))

@@ -111,7 +111,10 @@ class PostgresSink(Sink):
         schema: pa.Schema = input_type.arrow_schema()
         names = self._columns or tuple(schema.names)
         if len(names) != len(schema.names):
-            raise InvalidJob(f"the stream has {len(schema.names)} columns, but the sink names {len(names)}: {names}")
+            raise InvalidJob(
+                f"the stream has {len(schema.names)} columns, {schema.names}, but the sink names {len(names)}: {names}; name a column of the table "
+                "for each"
+            )
         named = pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
         return RowFormat.of(self._table_of(connection), named, self._keys)
 

@@ -35,7 +35,7 @@ from tidegate.connectors.postgres.connections import (
 )
 from tidegate.connectors.postgres.rows import RowFormat, Staging
 from tidegate.connectors.postgres.table import PostgresTable, quoted
-from tidegate.model.errors import CorruptData, TidegateError, UserError
+from tidegate.model.errors import ON_DAMAGE, CorruptData, TidegateError, UserError
 from tidegate.model.values import Committable
 
 COMMITS = "tidegate_commits"
@@ -114,7 +114,10 @@ def parsed(committable: Committable) -> str | Upserts:
             return Upserts(gid, bytes(rows), str(table), tuple(map(str, keys)))
     except (TypeError, ValueError, AttributeError):
         pass
-    raise CorruptData(f"not a committable of the PostgreSQL sink: {str(committable)[:100]}")
+    raise CorruptData(
+        f"the checkpoint holds what is not a transaction of a PostgreSQL sink: {str(committable)[:100]}; {ON_DAMAGE}, or give the sink another uid "
+        "where another kind of sink had its uid"
+    )
 
 
 class PostgresCommitter(Committer):

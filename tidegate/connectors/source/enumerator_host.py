@@ -105,7 +105,8 @@ class EnumeratorHost(base.SourceReader):
             form, version, content, readers, ended, outbox = position
             if form != FORMAT:
                 raise CorruptData(
-                    f"the state of an enumerator has format {form}, and this version of tidegate reads format {FORMAT}"
+                    f"the restored state of the source's enumerator has format {form}, and this version of tidegate reads format {FORMAT}; restore it with the "
+                    "tidegate that wrote it"
                 )
             stored = self._source.get_enumerator_checkpoint_serializer().deserialize(version, content)
             self._enumerator = self._source.restore_enumerator(context, stored)
@@ -162,7 +163,9 @@ class EnumeratorHost(base.SourceReader):
         return len(self._ended) >= self._readers and not self._outbox
 
     def snapshot_state(self) -> list[base.SplitState]:
-        raise AssertionError("an enumerator is snapshotted with snapshot_for(), which has the id of a checkpoint")
+        raise AssertionError(
+            "snapshot_state() was called on the enumerator of a user's source, which takes snapshots by snapshot_for(checkpoint_id)"
+        )
 
     def snapshot_for(self, checkpoint_id: int) -> list[base.SplitState]:
         if self._enumerator is None:

@@ -159,7 +159,8 @@ def _decoded(content: bytes) -> tuple[int, ReaderMessage]:
     number, message = pickle.loads(content)
     if not isinstance(message, ReaderMessage):
         raise CorruptData(
-            f"a reader sent a {type(message).__name__} to its enumerator, which this version of tidegate does not know"
+            f"a reader sent a {type(message).__name__} to its enumerator, which this version of tidegate does not know; install the same version on all "
+            "machines"
         )
     return int(number), message
 

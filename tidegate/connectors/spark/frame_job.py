@@ -84,7 +84,9 @@ class _Reader(SourceReader):
         return None
 
     def advance(self, records: int) -> None:
-        raise AssertionError("a job that runs as one Spark query emits no records")
+        raise AssertionError(
+            "advance() was called on a job that runs as one Spark query, whose source emits no records"
+        )
 
     def is_finished(self) -> bool:
         return self._ended.is_set() and self._error is None

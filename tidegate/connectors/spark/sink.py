@@ -182,7 +182,10 @@ class _Writer(SinkWriter):
         self._is_ending = False
         for tag, _, content in state:
             if tag != HELD:
-                raise CorruptData(f"{tag!r:.200} is not the state of a to_spark sink")
+                raise CorruptData(
+                    f"the checkpoint holds state {tag!r:.200} for a to_spark sink, which has only {HELD!r}; give the sink another uid where another "
+                    "kind of sink had its uid"
+                )
             with pa.ipc.open_stream(content) as stream:
                 self._rows.add(stream)
 
@@ -243,7 +246,10 @@ class _Committer(Committer):
         epochs = sorted(committables, key=_key)
         for committable in epochs:
             if committable[0] != TAG:
-                raise CorruptData(f"{committable!r:.200} is not an epoch of a to_spark sink")
+                raise CorruptData(
+                    f"the checkpoint holds what is not an epoch of a to_spark sink: {committable!r:.200}; give the sink another uid where another "
+                    "kind of sink had its uid"
+                )
         self._waiting.begin(_key(committable) for committable in epochs)
         for committable in epochs:
             key = application_id, epoch = _key(committable)

@@ -120,7 +120,10 @@ class BlockServer:
         except (OSError, EOFError):
             return
         except CorruptFrame as error:
-            _log.warning("a connection of one of Spark's workers is closed: %s", error)
+            _log.warning(
+                "closed the connection over which one of Spark's workers sends rows of a from_spark_stream source: %s",
+                error,
+            )
         finally:
             with self._lock:
                 self._links.discard(link)

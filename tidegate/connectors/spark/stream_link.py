@@ -172,7 +172,7 @@ def _decoded(content: bytearray) -> Message:
     try:
         return _DECODER.decode(content)
     except UNREADABLE as error:
-        raise CorruptFrame(f"{len(content)} bytes are not a message about a Spark stream: {error}") from None
+        raise CorruptFrame(f"a message of {len(content)} bytes about a Spark stream cannot be read: {error}") from None
 
 
 class SparkLink:
@@ -239,7 +239,7 @@ class SparkLink:
         head, rest = _LENGTHS.unpack(self._exactly(_LENGTHS.size))
         if head > most_bytes or rest:
             raise CorruptFrame(
-                f"a first message of {head} and {rest} bytes is announced; it may have {most_bytes} and 0"
+                f"the first message of a connection for a Spark stream announces {head} bytes and {rest} of rows; allowed are {most_bytes} and none"
             )
         message = _decoded(self._exactly(head))
         self.socket.settimeout(None)
@@ -257,6 +257,6 @@ class SparkLink:
         while rest:
             received = self.socket.recv_into(rest)
             if not received:
-                raise EOFError("the connection ended")
+                raise EOFError("the other process closed the connection of a Spark stream")
             rest = rest[received:]
         return found

@@ -207,7 +207,9 @@ class _Conversation:
                 self._send_forgotten(link)
                 planned = link.ask(PlanBatch(starts, ends))
                 if not isinstance(planned, BatchPlanned):
-                    raise InternalError(f"the Spark driver answered {planned!r:.200}")
+                    raise InternalError(
+                        f"the Spark driver answered the request to plan a batch with {type(planned).__name__} instead of BatchPlanned"
+                    )
                 if starts is None or planned.starts != planned.ends:
                     yield planned
                 starts = planned.starts
@@ -221,7 +223,9 @@ class _Conversation:
             raise self._with_place(error, batch, starts, ends) from None
         except (OSError, EOFError):
             if not self._closing.is_set():
-                raise Unreachable("the Spark driver of the TaskManager closed the connection") from None
+                raise Unreachable(
+                    "the Spark driver of the TaskManager closed the connection; the log of the TaskManager says why"
+                ) from None
         finally:
             self.close()
 

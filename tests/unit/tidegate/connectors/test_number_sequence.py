@@ -93,7 +93,7 @@ def test_generator_that_breaks_its_schema_is_named() -> None:
     source = DataGeneratorSource(lambda first, count: rows(first, min(count, 2)), 10, batch_rows=4)
     reader = source.make_reader(CONTEXT)
     reader.open([SplitState(split) for split in source.list_splits(1)])
-    with pytest.raises(SchemaMismatch, match="gave 2 rows"):
+    with pytest.raises(SchemaMismatch, match="returned 2 rows"):
         reader.poll()
 
 

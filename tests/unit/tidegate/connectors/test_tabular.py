@@ -148,8 +148,8 @@ def test_values_of_a_given_type_are_checked() -> None:
     ("collection", "kind", "message"),
     [
         (FRAME, Types.LONG(), "does not fit type"),
-        (FRAME, Types.ROW_NAMED(["a", "c"], [Types.LONG(), Types.STRING()]), "not the fields"),
-        (FRAME, Types.SCHEMA(pa.schema([("a", pa.int64())])), "not those of the type"),
+        (FRAME, Types.ROW_NAMED(["a", "c"], [Types.LONG(), Types.STRING()]), "and its declared type is RowTypeInfo"),
+        (FRAME, Types.SCHEMA(pa.schema([("a", pa.int64())])), "and its declared type \\['a'\\]"),
         (FRAME, Types.SCHEMA(pa.schema([("a", pa.string()), ("b", pa.string())])), "column 'a' is of type int64"),
         (pd.DataFrame({"a": [1.5]}), Types.SCHEMA(pa.schema([("a", pa.int64())])), "do not fit"),
         (pd.DataFrame({"a": [300]}), Types.SCHEMA(pa.schema([("a", pa.int8())])), "do not fit"),

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from tidegate.model.errors import CorruptData
+from tidegate.model.errors import ON_DAMAGE, CorruptData
 from tidegate.model.values import StateValue
 
 _MARK_DIGITS, _BRANCH_DIGITS = 8, 16
@@ -104,7 +104,10 @@ class Bundle:
                 return Bundle(str(prefix), int(subtask), int(parallelism))
         except (TypeError, ValueError):
             pass
-        raise CorruptData(f"not the state of a Kafka sink that keeps transactions open: {str(element)[:100]}")
+        raise CorruptData(
+            f"the restored state is not that of a Kafka sink with a transaction naming strategy: {str(element)[:100]}; {ON_DAMAGE}, or give the sink "
+            "another uid where another kind of sink had its uid"
+        )
 
 
 @dataclass(frozen=True, slots=True)

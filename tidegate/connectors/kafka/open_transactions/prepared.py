@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidegate.model.errors import CorruptData
+from tidegate.model.errors import ON_DAMAGE, CorruptData
 from tidegate.model.values import Committable
 
 TAG = "kafka-transaction"
@@ -42,7 +42,10 @@ class Prepared:
                 )
         except (TypeError, ValueError):
             pass
-        raise CorruptData(f"not a transaction of the Kafka sink: {str(committable)[:100]}")
+        raise CorruptData(
+            f"the checkpoint holds what is not a transaction of a Kafka sink: {str(committable)[:100]}; {ON_DAMAGE}, or give the sink another uid "
+            "where another kind of sink had its uid"
+        )
 
     @staticmethod
     def fits(committable: Committable) -> bool:

@@ -88,7 +88,10 @@ class PreparedTransactions:
                 broker.commit(prepared.transactional_id, prepared.identity)
             except NotOpen:
                 if _said(broker, prepared) != COMMITTED:
-                    raise CorruptData(f"{prepared.name} has ended without being committed") from None
+                    raise CorruptData(
+                        f"the Kafka transaction {prepared.name} has ended without being committed, so its records are not published; restore an "
+                        "older checkpoint"
+                    ) from None
 
     def abort(self, transaction: Transaction) -> None:
         """Aborts by taking the id, and notes the abort for a job that is restored later."""

@@ -301,7 +301,7 @@ def test_no_timestamp_and_no_column_are_told() -> None:
     window = start(spec("columnar_window", "hourly", options=options(["k"], input="raw")))
     with pytest.raises(SchemaMismatch, match="'hourly'.*WatermarkStrategy"):
         window.operator.process(ArrowBatch(pa.record_batch({"k": [1]})), 0)
-    with pytest.raises(SchemaMismatch, match="'hourly': no column 'v'"):
+    with pytest.raises(SchemaMismatch, match="'hourly': the input has no column 'v'"):
         window.operator.process(ArrowBatch(pa.record_batch({"k": [1]}), pa.array([1])), 0)
 
 

@@ -107,11 +107,11 @@ def test_a_column_that_a_file_has_not_is_null_and_types_are_converted(tmp_path: 
 def test_what_a_column_cannot_hold_is_an_error(tmp_path: Path) -> None:
     whole = DataTypes.ROW([DataTypes.FIELD("n", DataTypes.DECIMAL(2, 0).not_null())])
     stream = Types.ROW([Types.BIG_DEC()])
-    with pytest.raises(SchemaMismatch, match=r"column 'n' is decimal128\(2, 0\)"):
+    with pytest.raises(SchemaMismatch, match=r"column 'n' is declared as decimal128\(2, 0\)"):
         write(tmp_path / "a", ParquetBulkWriters.for_row_type(whole), stream, [Row(Decimal("99.5"))])
-    with pytest.raises(SchemaMismatch, match="'n' of the file is NOT NULL"):
+    with pytest.raises(SchemaMismatch, match="'n' is declared NOT NULL, and its data has a null"):
         write(tmp_path / "b", ParquetBulkWriters.for_row_type(whole), stream, [Row(None)])
-    with pytest.raises(SchemaMismatch, match="the stream needs as many"):
+    with pytest.raises(SchemaMismatch, match="give the stream these names, or as many"):
         write(tmp_path / "c", ParquetBulkWriters.for_row_type(KIND), stream, [Row(None)])
 
 

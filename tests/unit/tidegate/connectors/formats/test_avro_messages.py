@@ -138,7 +138,7 @@ def test_rows_are_written_by_position_whatever_their_names() -> None:
     schema = AvroRowSerializationSchema(avro_schema_string=json.dumps(V2))
     reader = AvroRowDeserializationSchema(avro_schema_string=json.dumps(V2))
     assert rows_of(reader, *written(schema, [{"number": 1, "text": "x"}])) == [{"id": 1, "note": "x"}]
-    with pytest.raises(UserError, match=r"2 fields in the Avro schema, the row \['id'\]"):
+    with pytest.raises(UserError, match=r"has 2 fields, and the row of the stream 1, \['id'\]"):
         written(schema, [{"id": 1}])
 
 
