@@ -62,7 +62,7 @@ def check_windows(reader: SavepointReader, are_there: bool) -> None:
     """The savepoint's open windows are those of the job's assigner, with some rows each."""
     counting = OperatorIdentifier.for_uid("count")
     if not are_there:
-        with pytest.raises(Misuse, match="has no windows in this savepoint"):
+        with pytest.raises(Misuse, match="has no state of windows in this savepoint"):
             reader.read_window_state(counting)
         return
     windows = pa.concat_tables(reader.read_window_state(counting)).to_pylist()

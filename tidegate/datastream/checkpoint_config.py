@@ -196,7 +196,7 @@ class CheckpointConfig:
     def _set_duration(self, key: str, value_ms: int, minimum_ms: int) -> CheckpointConfig:
         value_ms = whole_number(value_ms, f"option '{key}' in ms")
         if value_ms < minimum_ms:
-            raise ConfigurationError(f"{key}: {value_ms} ms is below {minimum_ms} ms")
+            raise ConfigurationError(f"{key} must be at least {minimum_ms} ms, and is {value_ms} ms")
         self._configuration.set_string(key, f"{value_ms} ms")
         return self
 

@@ -13,7 +13,9 @@ class CheckpointStorage:
     @property
     def options(self) -> dict[str, str]:
         """Returns the configuration that selects it."""
-        raise AttributeError(f"{type(self).__name__} is not a checkpoint storage that tidegate supports")
+        raise AttributeError(
+            f"{type(self).__name__} is not a checkpoint storage that tidegate supports: take FileSystemCheckpointStorage or JobManagerCheckpointStorage"
+        )
 
 
 class JobManagerCheckpointStorage(CheckpointStorage):

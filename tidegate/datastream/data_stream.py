@@ -987,7 +987,9 @@ class ConnectedStreams:
 
     def __init__(self, stream1: DataStream, stream2: DataStream) -> None:
         if stream1.get_execution_environment() is not stream2.get_execution_environment():
-            raise InvalidJob("the two streams belong to different environments")
+            raise InvalidJob(
+                "the two streams belong to different environments: make both with one StreamExecutionEnvironment"
+            )
         self.stream1 = stream1
         self.stream2 = stream2
 
@@ -1074,7 +1076,9 @@ class BroadcastConnectedStream:
             non_broadcast_stream.get_execution_environment()
             is not broadcast_stream.input_stream.get_execution_environment()
         ):
-            raise InvalidJob("the two streams belong to different environments")
+            raise InvalidJob(
+                "the two streams belong to different environments: make both with one StreamExecutionEnvironment"
+            )
         self.non_broadcast_stream = non_broadcast_stream
         self.broadcast_stream = broadcast_stream
         self.broadcast_state_descriptors = list(broadcast_state_descriptors)
@@ -1379,7 +1383,9 @@ class IntervalJoin:
         if not isinstance(right, KeyedStream):
             raise InvalidJob("interval_join needs two keyed streams: call key_by on the other one, too")
         if left.get_execution_environment() is not right.get_execution_environment():
-            raise InvalidJob("the two streams belong to different environments")
+            raise InvalidJob(
+                "the two streams belong to different environments: make both with one StreamExecutionEnvironment"
+            )
         self._left = left
         self._right = right
 
@@ -1466,7 +1472,9 @@ class CoGroupedStreams:
         if not isinstance(stream2, DataStream):
             raise InvalidJob(f"{self._method} needs another stream, not {stream2!r}")
         if stream1.get_execution_environment() is not stream2.get_execution_environment():
-            raise InvalidJob("the two streams belong to different environments")
+            raise InvalidJob(
+                "the two streams belong to different environments: make both with one StreamExecutionEnvironment"
+            )
         self.stream1 = stream1
         self.stream2 = stream2
 
@@ -1507,7 +1515,9 @@ class Where:
         """Sets the key selector of the second stream. Both keys must have one type."""
         first, second = self._key_type, key_type
         if first is not None and second is not None and first != second:
-            raise InvalidJob(f"the keys of the two streams have different types: {first!r} and {second!r}")
+            raise InvalidJob(
+                f"the keys of the two streams have different types: {first!r} of the first and {second!r} of the second: give both one key_type"
+            )
         selectors = (self._selector1, _checked(key_selector, "equal_to"))
         return EqualTo(self._streams, selectors, first if first is not None else second)
 

@@ -198,7 +198,7 @@ def _unit_of(kind: pa.DataType) -> str | None:
 def _compared_by_time(name: str, left: Datum, right: Datum) -> Datum:
     """Compares times of different units in the coarser one, and then by the remainder of the finer one."""
     if pa.types.is_duration(left.type) != pa.types.is_duration(right.type):
-        raise pa.ArrowTypeError(f"{left.type} and {right.type} are not comparable")
+        raise pa.ArrowTypeError(f"{left.type} and {right.type} are not comparable: cast one of them")
     counts = [_counted(side) for side in (left, right)]
     factors = [_per_second(_unit_of(side.type)) for side in (left, right)]
     if factors[0] > factors[1]:
@@ -263,7 +263,9 @@ def _representable(members: pa.Array, kind: pa.DataType) -> list[object]:
 def _of_numbers(function: Callable[..., NumpyColumn], left: Datum, right: Datum) -> Datum:
     kind = pc.add(pa.array([], left.type), pa.array([], right.type)).type  # raises for what are no numbers
     if not _is_number(kind):
-        raise pa.ArrowTypeError(f"{left.type} and {right.type} cannot be divided and rounded down")
+        raise pa.ArrowTypeError(
+            f"{left.type} and {right.type} cannot be divided and rounded down: cast both to numbers"
+        )
     sides = [_array(pc.cast(side, kind)) for side in (left, right)]
     valid = _both_valid(sides)
     numerators, divisors = (_values(side) for side in sides)
@@ -284,7 +286,9 @@ def _of_decimals(left: Datum, right: Datum, *, is_remainder: bool) -> Datum:
     )
     whole = [side.type.precision - side.type.scale for side in sides]
     if is_remainder and whole[1] + scale > most:
-        raise pa.ArrowTypeError(f"the remainder of {left.type} and {right.type} has more than {most} digits")
+        raise pa.ArrowTypeError(
+            f"the remainder of {left.type} and {right.type} has more than {most} digits: cast one to a decimal with fewer"
+        )
     wanted = kind(max(1, whole[1] + scale), scale) if is_remainder else _quotient_type(*sides)
     valid = _both_valid(sides)
     mask = None if valid is None else ~valid
@@ -335,7 +339,9 @@ def _as_decimal(column: pa.Array) -> pa.Array:
     if pa.types.is_null(column.type):
         return column.cast(pa.decimal128(1, 0))
     if not pa.types.is_integer(column.type):
-        raise pa.ArrowTypeError(f"a decimal cannot be divided by a value of {column.type}")
+        raise pa.ArrowTypeError(
+            f"a decimal and a value of {column.type} cannot be divided: cast that value to a decimal, or the decimal to float64"
+        )
     digits = {8: 3, 16: 5, 32: 10, 64: 20 if column.type == pa.uint64() else 19}[column.type.bit_width]
     return column.cast(pa.decimal128(digits, 0))
 

@@ -22,7 +22,7 @@ from tidegate.functions.checkpointed_function import (
 )
 from tidegate.functions.state import ListState, ListStateDescriptor
 from tidegate.functions.two_phase_commit import TwoPhaseCommitSinkFunction
-from tidegate.model.errors import CorruptData
+from tidegate.model.errors import ON_DAMAGE, CorruptData
 
 if TYPE_CHECKING:
     from tidegate.functions.base import RuntimeContext
@@ -83,7 +83,7 @@ class TransactionalIdsSinkFunction(TwoPhaseCommitSinkFunction[IN, TXN, list[str]
         super().__init__()
         if pool_size < 2:
             raise ValueError(
-                f"a pool of {pool_size} transactional ids is too small: one is open while another is committed"
+                f"a pool of {pool_size} transactional ids is too small: one is open while another is committed; give at least 2"
             )
         self.transactional_id_prefix = transactional_id_prefix
         self.pool_size = pool_size
@@ -122,7 +122,8 @@ class TransactionalIdsSinkFunction(TwoPhaseCommitSinkFunction[IN, TXN, list[str]
         found = [NextTransactionalIdHint(*hint) for hint in self._hints.get()]
         if len(found) > 1:
             raise CorruptData(
-                f"{self.transactional_id_prefix}: {len(found)} hints of transactional ids were restored, there must be one"
+                f"the restored state of the sink with the prefix {self.transactional_id_prefix!r} has {len(found)} hints of transactional ids, there "
+                f"must be one; {ON_DAMAGE}"
             )
         self._has_hint = bool(found)
         self._hint = found[0] if found else NextTransactionalIdHint(0, 0)

@@ -102,7 +102,9 @@ def decode_leader(content: bytes, place: str) -> Leader:
     try:
         return msgspec.json.decode(content, type=Leader)
     except UNREADABLE as error:
-        raise CorruptData(f"{place} does not name the leader: {error}") from None
+        raise CorruptData(
+            f"{place} is damaged, it does not name the leader of the cluster: {error}; a JobManager writes it anew when it becomes the leader"
+        ) from None
 
 
 def encode_contact(contact: Contact) -> bytes:
@@ -114,4 +116,6 @@ def decode_contact(content: bytes, place: str) -> Contact:
     try:
         return msgspec.json.decode(content, type=Contact)
     except UNREADABLE as error:
-        raise CorruptData(f"{place} does not hold the address of a JobManager: {error}") from None
+        raise CorruptData(
+            f"{place} is damaged, it does not hold the address of a JobManager: {error}; restart that JobManager, which writes it anew"
+        ) from None

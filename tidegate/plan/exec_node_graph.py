@@ -127,7 +127,7 @@ def _decode_node(text: msgspec.Raw) -> Node:
     try:
         head = msgspec.json.decode(text, type=_Head)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise MalformedPlan(f"a node of the plan cannot be read: {error}") from error
+        raise MalformedPlan(f"a node of the plan cannot be read: {error}; compile the statement again") from error
     kind = NODES.get(head.type)
     if kind is None:
         raise MalformedPlan(f"node {head.id}: {head.type} is not supported{_other_versions(head.type)}")
@@ -150,26 +150,30 @@ def _decode_edges(text: msgspec.Raw) -> tuple[ExecEdge, ...]:
     try:
         return msgspec.json.decode(text, type=tuple[ExecEdge, ...])
     except (msgspec.DecodeError, RecursionError) as error:
-        raise MalformedPlan(f"the edges of the plan cannot be read: {error}") from error
+        raise MalformedPlan(f"the edges of the plan cannot be read: {error}; compile the statement again") from error
 
 
 def _check_graph(nodes: tuple[Node, ...], edges: tuple[ExecEdge, ...]) -> None:
     by_id: dict[int, Node] = {}
     for node in nodes:
         if node.id in by_id:
-            raise MalformedPlan(f"two nodes of the plan have the id {node.id}: {by_id[node.id].kind} and {node.kind}")
+            raise MalformedPlan(
+                f"two nodes of the plan have the id {node.id}: {by_id[node.id].kind} and {node.kind}; compile the statement again"
+            )
         by_id[node.id] = node
     for edge in edges:
         for end in (edge.source, edge.target):
             if end not in by_id:
                 raise MalformedPlan(
-                    f"an edge from {edge.source} to {edge.target} names node {end}, which the plan does not have"
+                    f"an edge from {edge.source} to {edge.target} names node {end}, which the plan does not have; compile the statement again"
                 )
     inputs = _inputs(nodes, edges)
     for id, sources in inputs.items():
         wanted = len(by_id[id].input_properties)
         if len(sources) != wanted:
-            raise MalformedPlan(f"node {id}, {by_id[id].kind}, has {len(sources)} inputs, but takes {wanted}")
+            raise MalformedPlan(
+                f"node {id}, {by_id[id].kind}, has {len(sources)} inputs in the plan, but takes {wanted}; compile the statement again"
+            )
     _check_order(inputs)
 
 

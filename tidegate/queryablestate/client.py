@@ -182,7 +182,7 @@ class QueryableStateClient:
         question = _Question(job_id, queryable_state_name, key, state_descriptor, Future())
         with self._lock:
             if self._closed.is_set():
-                raise Misuse("this QueryableStateClient is closed")
+                raise Misuse("this QueryableStateClient was shut down; make another one")
             if self._asking is None:
                 self._asking = threading.Thread(target=self._ask_all, name="queryable state", daemon=True)
                 self._asking.start()

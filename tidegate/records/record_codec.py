@@ -148,8 +148,8 @@ class RecordCodec:
             schema = self._with_kinds
         if data.schema.names != schema.names or data.schema.types != schema.types:
             raise SchemaMismatch(
-                f"operator '{operator}': columns {_describe(data.schema)} are not those of {self.type_info!r}: "
-                f"{_describe(self.schema)}"
+                f"operator '{operator}': the batch has the columns {_describe(data.schema)}, and its declared type {self.type_info!r} "
+                f"{_describe(self.schema)}: correct the function or its output_type"
             )
         columns = [
             self._decode_column(i, decoder, column, operator)

@@ -83,7 +83,9 @@ def read_keystore(path: Path, passwords: Passwords = NO_PASSWORDS) -> Credential
         key, chain = _pkcs12_identity(path, data, passwords)
     mine = next((one for one in chain if _public(one.public_key()) == _public(key.public_key())), None)
     if mine is None:
-        raise ConfigurationError(f"no certificate in the keystore {path} belongs to its private key")
+        raise ConfigurationError(
+            f"no certificate in the keystore {path} belongs to its private key; put the certificate of that key into it"
+        )
     return Credentials(key, (mine, *(one for one in chain if one != mine)))
 
 
@@ -98,7 +100,9 @@ def read_truststore(path: Path, password: str = "") -> tuple[x509.Certificate, .
         own = () if loaded.cert is None else (loaded.cert,)
         found = tuple(one.certificate for one in (*own, *loaded.additional_certs))
     if not found:
-        raise ConfigurationError(f"the truststore {path} has no certificate")
+        raise ConfigurationError(
+            f"the truststore {path} has no certificate; put those of the authorities into it that are to be trusted"
+        )
     return found
 
 
@@ -131,7 +135,7 @@ def _pkcs12_identity(
     loaded = _load_pkcs12(path, data, passwords.store)
     if loaded.key is None or loaded.cert is None:
         missing = "private key" if loaded.key is None else "certificate of its private key"
-        raise ConfigurationError(f"the keystore {path} has no {missing}")
+        raise ConfigurationError(f"the keystore {path} has no {missing}; it needs both a key and its certificate")
     return loaded.key, (loaded.cert.certificate, *(one.certificate for one in loaded.additional_certs))
 
 
@@ -162,7 +166,7 @@ def _pem_identity(
         raise ConfigurationError(f"cannot read the private key of {path}: {why}") from None
     certificates = _pem_certificates(path, data)
     if not certificates:
-        raise ConfigurationError(f"the keystore {path} has no certificate of its private key")
+        raise ConfigurationError(f"the keystore {path} has no certificate of its private key; put it beside the key")
     return key, certificates
 
 

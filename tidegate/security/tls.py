@@ -51,7 +51,9 @@ def server_context(material: Material, *, is_mutual: bool) -> ssl.SSLContext:
     """Creates the TLS context of a server. ``is_mutual``: clients must have a trusted certificate. Raises ``ConfigurationError`` without credentials."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     if material.credentials is None:
-        raise ConfigurationError("a TLS server needs a keystore")
+        raise ConfigurationError(
+            "a process that accepts connections by TLS needs a keystore: set security.ssl.internal.keystore or security.ssl.rest.keystore"
+        )
     _prepare(context, material)
     context.verify_mode = ssl.CERT_REQUIRED if is_mutual else ssl.CERT_NONE
     return context

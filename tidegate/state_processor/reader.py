@@ -56,14 +56,19 @@ class SavepointReader:
         """Yields the rows of a keyed state: ``key_group``, ``key`` (or ``key.<column>``), and ``value`` (or ``value.<column>``)."""
         state = self.state(identifier, state_name)
         if not state.is_keyed:
-            raise Misuse(f"state {state_name!r} of operator {identifier} is not keyed")
+            raise Misuse(
+                f"state {state_name!r} of operator {identifier} is not keyed: read it with read_list_state, read_union_state or "
+                "read_broadcast_state"
+            )
         return self._batches(state)
 
     def read_window_state(self, identifier: OperatorIdentifier) -> Iterator[pa.Table]:
         """Yields the state of an operator's windows: as keyed state, with ``window_start`` and ``window_end``, or ``window_id``."""
         states = [s for s in self.operator(identifier).states if s.is_keyed and self._checkpoint.kind_of(s) in _WINDOWS]
         if not states:
-            raise Misuse(f"operator {identifier} has no windows in this savepoint")
+            raise Misuse(
+                f"operator {identifier} has no state of windows in this savepoint: get_state_names() lists what it has"
+            )
         return (batch for state in states for batch in self._batches(state))
 
     def read_timers(
@@ -112,7 +117,8 @@ class SavepointReader:
         state = self.state(identifier, state_name)
         if state.is_keyed or state.channels or state.redistribution != redistribution.value:
             raise Misuse(
-                f"state {state_name!r} of operator {identifier} is {state.redistribution}, not {redistribution.value}"
+                f"state {state_name!r} of operator {identifier} is {'keyed' if state.is_keyed else state.redistribution}, not {redistribution.value}: "
+                "read it by the method of its kind"
             )
         if redistribution is StateRedistribution.BROADCAST:
             state = State(state.name, elements=state.elements[:1])

@@ -266,13 +266,15 @@ def _cast(table: pa.Table, column: str, field: pa.Field, state: str) -> pa.Array
         return found.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise SchemaMismatch(
-            f"state '{state}': column '{column}' of type {found.type} does not fit {field.type} ({error})"
+            f"state '{state}': column '{column}' of the table is of type {found.type}, and the state takes {field.type} ({error}): cast the column"
         ) from error
 
 
 def _column(table: pa.Table, column: str, state: str) -> pa.Array:
     if column not in table.schema.names:
-        raise SchemaMismatch(f"state '{state}': the table has no column '{column}' among {table.schema.names}")
+        raise SchemaMismatch(
+            f"state '{state}': the table to write has the columns {table.schema.names}, and the state needs '{column}' too: add it to the table"
+        )
     chunked = table.column(column).combine_chunks()
     if isinstance(chunked, pa.ChunkedArray):
         return pa.concat_arrays(chunked.chunks) if chunked.num_chunks else pa.array([], chunked.type)

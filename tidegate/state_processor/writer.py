@@ -263,5 +263,6 @@ def _by_name(
 ) -> dict[str, StateBootstrapTransformation]:
     found = {state.state_name: state for state in transformations}
     if len(found) != len(transformations):
-        raise Misuse(f"operator {identifier}: two of the states have the same name")
+        names = [state.state_name for state in transformations]
+        raise Misuse(f"operator {identifier}: two of the states have the same name: {names}; give each its own")
     return found

@@ -203,7 +203,9 @@ def joined(tables: Iterator[pa.Table], what: str) -> pa.Table:
     try:
         whole = pa.concat_tables(parts, promote_options="default")
     except pa.ArrowException as error:
-        raise CorruptData(f"{what}: its files do not have the same columns ({error})") from error
+        raise CorruptData(
+            f"{what}: its files do not have the same columns ({error}), so it is damaged; use another checkpoint"
+        ) from error
     if all(part.schema.names == whole.schema.names for part in parts):
         return whole
     return whole.select(sorted(whole.schema.names, key=lambda name: not is_identity(name.removesuffix(TYPE_SUFFIX))))

@@ -37,7 +37,9 @@ def read_segment(source: VerifiedSegments, segment: SegmentHandle, place: str) -
     if last > table.num_rows:
         raise CorruptData(f"{name} has {table.num_rows} rows, but its index says {last}; use another checkpoint")
     if KEY_GROUP not in table.schema.names or table.schema.field(KEY_GROUP).type != pa.int32():
-        raise CorruptData(f"{name} has no int32 column '{KEY_GROUP}' among {table.schema.names}; it is no keyed state")
+        raise CorruptData(
+            f"{name} has no int32 column '{KEY_GROUP}' among {table.schema.names}, so it is no file of keyed state; use another checkpoint"
+        )
     rows = table.slice(first, last - first)
     expected = np.repeat(np.arange(segment.key_groups.start, segment.key_groups.end + 1), np.diff(segment.offsets))
     if not np.array_equal(rows.column(KEY_GROUP).to_numpy(), expected):

@@ -163,7 +163,7 @@ class CheckpointStorage:
         for place in paths:
             if not _is_of_a_snapshot(place):
                 raise StorageError(
-                    f"refused to remove {place}: not a file of a checkpoint, savepoint or {SHARED_DIRECTORY}/"
+                    f"refused to remove {place}: by its name it is no file of a checkpoint or savepoint, nor of {SHARED_DIRECTORY}/"
                 )
             try:
                 files, path = self._open(place)
@@ -303,7 +303,9 @@ class CheckpointStorage:
         """Removes the files of a snapshot that was moved to a directory with another name; other files in it stay."""
         files, path = self._open(location)
         if files.kind_of(f"{path}/{METADATA_FILE}") == "missing":
-            raise StorageError(f"refused to remove {location}: not the directory of a checkpoint or savepoint")
+            raise StorageError(
+                f"refused to remove {location}: it has no {METADATA_FILE}, so it is not the directory of a checkpoint or savepoint"
+            )
         _, manifest = self._manifest_at(location)
         try:
             files.delete(f"{path}/{METADATA_FILE}")

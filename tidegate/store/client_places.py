@@ -67,7 +67,7 @@ class ClientPlaces:
             place = place_of(handle, location)
             try:
                 if ".." in place.split("/"):
-                    raise Misuse("its path has a '..'")
+                    raise Misuse(f"the path {place} has a '..' in it")
                 self.place_of(place)
             except Misuse as error:
                 raise Misuse(

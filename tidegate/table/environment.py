@@ -906,7 +906,7 @@ class StreamTableEnvironment(TableEnvironment):
         if path in self._descriptors:
             if ignoreIfExists:
                 return
-            raise InvalidJob(f"there is a table {path!r} already")
+            raise InvalidJob(f"there is a table {path!r} already: choose another path, or give ignoreIfExists=True")
         self._descriptors[path] = descriptor
         if descriptor.connector != "datagen" or self._made is not None:
             super().create_temporary_table(path, descriptor, ignoreIfExists)
@@ -1016,7 +1016,8 @@ class StreamTableEnvironment(TableEnvironment):
     ) -> Table:
         if stream.get_execution_environment() is not self._env:
             raise InvalidJob(
-                "from_data_stream(): the stream is of another environment than this StreamTableEnvironment"
+                "from_data_stream(): the stream is of another environment than this StreamTableEnvironment: make both with one "
+                "StreamExecutionEnvironment"
             )
         number = str(next(self._numbers))
         planner = self.planner

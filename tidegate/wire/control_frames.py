@@ -30,7 +30,9 @@ def frame(message: Message) -> bytes:
     """Encodes a message as a frame. Raises ``CorruptFrame`` for one that the peer would refuse."""
     payload = message.SerializeToString()
     if len(payload) > MESSAGE_MAX_BYTES:
-        raise CorruptFrame(f"a control message of {len(payload)} bytes is more than {MESSAGE_MAX_BYTES}")
+        raise CorruptFrame(
+            f"a control message has {len(payload)} bytes, and its receiver takes at most {MESSAGE_MAX_BYTES}"
+        )
     return _LENGTH.pack(len(payload)) + payload
 
 
@@ -48,5 +50,5 @@ def parse(kind: type[M], payload: bytes) -> M:
     try:
         message.ParseFromString(payload)
     except DecodeError:
-        raise CorruptFrame(f"{len(payload)} bytes are not a {kind.__name__}") from None
+        raise CorruptFrame(f"a control message of {len(payload)} bytes cannot be read as a {kind.__name__}") from None
     return message

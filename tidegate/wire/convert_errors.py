@@ -124,4 +124,4 @@ def attempt_from_text(text: str) -> AttemptId:
     try:
         return parse_attempt_id(text)
     except ValueError as error:
-        raise InternalError(f"malformed message: {error}") from None
+        raise InternalError(f"another process sent the id of an attempt that cannot be read: {error}") from None

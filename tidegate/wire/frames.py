@@ -314,7 +314,9 @@ class FrameDecoder:
         if magic != MAGIC:
             raise self._corrupt(f"bytes that are not the beginning of a frame (found {magic!r}, expected {MAGIC!r})")
         if version != VERSION:
-            raise self._corrupt(f"a frame has version {version}, and this process supports version {VERSION}")
+            raise self._corrupt(
+                f"a frame has version {version}, and this process supports version {VERSION}: install the same tidegate on both sides"
+            )
         if check != _checksum(view[:_CHECKED_BYTES]) or zero:
             raise self._corrupt("the header of a frame does not match its checksum")
         if kind not in FrameType._value2member_map_ or flags & ~_ALL_FLAGS:

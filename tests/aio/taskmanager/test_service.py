@@ -275,7 +275,7 @@ async def test_requests_that_do_not_fit_are_answered_with_errors(fake: FakeJobMa
     answer = await stub.SubmitTask(taskmanager_pb2.SubmitTaskRequest(generation="g1", deployment=message))
     assert "no slot here is allocated" in answer.error.message
     answer = await stub.SubmitTask(taskmanager_pb2.SubmitTaskRequest(generation="g1", deployment=b"\xff"))
-    assert "1 bytes are not a TaskDeployment" in answer.error.message
+    assert "a control message of 1 bytes cannot be read as a TaskDeployment" in answer.error.message
 
 
 async def test_an_update_that_the_job_manager_refuses_stops_the_task(

@@ -150,9 +150,13 @@ def _made(kind: Any, servers: str, settings: Mapping[str, Any]) -> Any:
     try:
         return kind(wanted)
     except kafka.KafkaException as error:
-        raise ConfigurationError(f"Kafka client for {servers}: {error.args[0].str()}") from error
+        raise ConfigurationError(
+            f"the client of Kafka at {servers} cannot be made with these properties: {error.args[0].str()}"
+        ) from error
     except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"Kafka client for {servers}: {error}") from error
+        raise ConfigurationError(
+            f"the client of Kafka at {servers} cannot be made with these properties: {error}"
+        ) from error
 
 
 def _on_error(servers: str, error: Any) -> None:

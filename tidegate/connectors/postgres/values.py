@@ -97,7 +97,9 @@ def conversion(kind: pa.DataType, column: PostgresColumn) -> _Convert:
         and column.modifier != -1
         and column.modifier >> 16 & 0x7FFF != 0x7FFF
     ):
-        raise InvalidJob(f"column {column.name!r} is {column.shown}, which keeps parts of a duration only")
+        raise InvalidJob(
+            f"column {column.name!r} is {column.shown}, which keeps parts of a duration only: make it interval without fields"
+        )
     make = _HEXADECIMAL if is_uuid else _MAKERS[family]
 
     def convert(values: pa.Array) -> pa.Array:

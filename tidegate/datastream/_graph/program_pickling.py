@@ -36,7 +36,9 @@ def pickle_program(program: VertexProgram) -> bytes:
             _blame(f"operator {spec.name!r}", named)
         for output in program.outputs:
             _blame(f"key_by behind operator {program.operators[output.operator].name!r}", {"key": output.key})
-        raise NotSerializable(f"the program cannot be pickled: {_reason(error)}") from error
+        raise NotSerializable(
+            f"the program of the job cannot be pickled: {_reason(error)}; create what cannot be pickled in open() of the function that uses it"
+        ) from error
 
 
 def pickle_for_spark(operators: Mapping[OperatorId, Source | Sink]) -> bytes:

@@ -185,7 +185,9 @@ def _origins(transformation: Transformation) -> list[_Origin]:
             return [replace(o, partitioner=partitioner, key=key, shown_as=shown_as) for o in _origins(before)]
         case SideOutputTransformation(input=before, tag=tag):
             return [replace(origin, tag=tag, type_info=tag.type_info) for origin in _origins(before)]
-    raise AssertionError(f"unknown transformation {transformation!r}")
+    raise AssertionError(
+        f"the stream graph does not know a transformation of the class {type(transformation).__name__}"
+    )
 
 
 def _reachable(ends: Sequence[OperatorTransformation]) -> list[OperatorTransformation]:

@@ -100,7 +100,9 @@ class _AlignedWindows(TimeWindowAssigner[T]):
                 f"{type(self).__name__}: size and slide must be positive (size {size} ms, slide {slide} ms)"
             )
         if abs(offset) >= slide:
-            raise InvalidJob(f"{type(self).__name__}: the offset {offset} ms must be smaller than {slide} ms")
+            raise InvalidJob(
+                f"{type(self).__name__}: the offset {offset} ms must be smaller than {slide} ms, the time from one window to the next"
+            )
         self.size_ms = size
         self.slide_ms = slide
         self.offset_ms = offset

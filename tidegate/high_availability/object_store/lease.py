@@ -272,7 +272,9 @@ class Lease:
     def _write(self, now_ms: int) -> Sequence[LeaseCommand]:
         """Writes all pending changes in one swap; without one it renews the lease."""
         if self._base is None:
-            raise AssertionError("a leader of the cluster has not read the ledger")
+            raise AssertionError(
+                "this JobManager leads the cluster and was to write its ledger, which it has not read yet"
+            )
         if self._is_leaving:
             return self._ask(Swap(released(self._base.ledger), self._base.version), now_ms)
         entries = dict(self._base.ledger.entries)
@@ -293,7 +295,7 @@ class Lease:
         """
         request, self._in_flight = self._in_flight, None
         if not isinstance(request, kind):
-            raise AssertionError(f"an answer to a {kind.__name__} came that was not requested")
+            raise AssertionError(f"the bucket answered a {kind.__name__}, which this JobManager had not sent")
         return request
 
     def _on_looked(self, seen: Seen | None, now_ms: int) -> Sequence[LeaseCommand]:
@@ -341,7 +343,7 @@ class Lease:
 
     def _on_not_answered(self, reason: str, now_ms: int) -> Sequence[LeaseCommand]:
         if self._in_flight is None:
-            raise AssertionError("the failure of a request was reported that was never made")
+            raise AssertionError("a request to the bucket is said to have failed, and this JobManager had sent none")
         self._in_flight, self._sent = None, {}
         commands: list[LeaseCommand] = []
         if self.session and not self._is_suspended and now_ms - self._answered_ms >= self._lease_ms // 2:

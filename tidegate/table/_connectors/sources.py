@@ -91,7 +91,10 @@ def read_columns(
         elif isinstance(ability, ReadingMetadata) and set(ability.metadata_keys) <= readable_metadata(options).keys():
             metadata = ability.metadata_keys
         else:
-            raise InvalidJob(f"node {node_id}: the table {source.table.name} does not support {type(ability).__name__}")
+            raise InvalidJob(
+                f"node {node_id}: the table {source.table.name} does not support {type(ability).__name__}, which the plan wants of it: compile its "
+                "statement again"
+            )
     return [*columns, *range(width, width + len(metadata))], metadata
 
 

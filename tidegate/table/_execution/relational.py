@@ -263,7 +263,9 @@ def _primary_key(node: Node) -> Keys:
     table = node.dynamic_table_sink.table
     schema = None if table.resolved_table is None else table.resolved_table.schema
     if schema is None or schema.primary_key is None:
-        raise UnsupportedPlan(f"node {node.id}, {node.kind}: the plan does not hold the primary key of {table.name}")
+        raise UnsupportedPlan(
+            f"node {node.id}, {node.kind}: the plan does not hold the primary key of {table.name}: compile it with the table's schema"
+        )
     names = [column.name for column in schema.columns if column.kind == "PHYSICAL"]
     return ([names.index(column) for column in schema.primary_key.columns],)
 

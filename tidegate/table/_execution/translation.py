@@ -148,7 +148,10 @@ def translate(
             below = [node.projection[position] for position in positions]
             positions = [rex.input_index for rex in below if isinstance(rex, RexInputRef)]
         elif not isinstance(node, (plan_nodes.BatchExchange1, plan_nodes.BatchOverAggregate1, plan_nodes.BatchRank1)):
-            raise UnsupportedPlan(f"node {node.id}, {node.kind}: the plan has no order of its rows: {node.description}")
+            raise UnsupportedPlan(
+                f"node {node.id}, {node.kind}: the plan does not say in which order this node gives its rows, which a rank above it needs: "
+                f"{node.description}"
+            )
         fields = order_of(plan.inputs(node.id)[0], positions)
         return tuple([replace(field, index=position) for field, position in zip(fields, positions_of, strict=True)])
 

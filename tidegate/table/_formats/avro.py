@@ -218,7 +218,8 @@ class AvroTableFormat(AvroBlocks):
         found = _batch(records, self.schema)
         if found is None:
             raise SchemaMismatch(
-                f"{path} has a value that its column does not hold: it is out of the range of the type"
+                f"{path} has a value that is out of the range of its column's type: declare a wider type (the columns are "
+                f"{', '.join(f'{field.name}: {field.type}' for field in self.schema)})"
             )
         return found
 

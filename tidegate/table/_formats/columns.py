@@ -77,13 +77,15 @@ def as_arrays(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> list[pa.Arr
 def first_poison(read: Callable[[Values], object], messages: Values) -> PoisonRecord:
     """Finds the first message with a value that its column cannot hold, such as the year 1 in nanoseconds."""
     if len(messages) == 1:
-        return PoisonRecord(0, "a value is not held by its column: it is out of the range of the type")
+        return PoisonRecord(0, "a value is out of the range of its column's type")
     for index in range(len(messages)):
         try:
             read(messages[index : index + 1])
         except PoisonRecord as poison:
             return PoisonRecord(index, poison.reason)
-    raise AssertionError("each of the messages can be read alone, but not all of them together")
+    raise AssertionError(
+        f"each of {len(messages)} messages can be read alone, but not all of them together: this is a mistake in the format"
+    )
 
 
 def one_by_one(

@@ -156,13 +156,13 @@ class CsvReading:
             begun = (line.lstrip(" ") for line in lines)
             lines = [line for line in begun if line.strip() and not line.startswith("#")]
         if not lines:
-            raise Unreadable("there is no line")
+            raise Unreadable("the message has no line of CSV")
         options: dict[str, Any] = {"delimiter": self.delimiter, "escapechar": self.escape, "strict": True}
         options |= {"quoting": csv.QUOTE_NONE} if self.quote is None else {"quotechar": self.quote}
         try:
             cells = next(csv.reader(lines, **options), None) or [""]
         except csv.Error as error:
-            raise Unreadable(f"no line of CSV: {error}") from None
+            raise Unreadable(f"the message is no line of CSV: {error}") from None
         if self.trims:
             cells = [cell.strip(" \t") for cell in cells]
         most = len(self._columns)

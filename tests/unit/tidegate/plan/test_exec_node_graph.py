@@ -243,12 +243,16 @@ def test_what_is_no_plan_is_refused(text: bytes | str) -> None:
 def test_a_graph_that_does_not_hang_together_is_refused() -> None:
     plan = changed()
     plan["edges"][0]["source"] = 99
-    assert refusal(plan) == "an edge from 99 to 2 names node 99, which the plan does not have"
+    assert (
+        refusal(plan) == "an edge from 99 to 2 names node 99, which the plan does not have; compile the statement again"
+    )
     plan = changed(id=4)
     assert refusal(plan).startswith("two nodes of the plan have the id 4: ")
     plan = changed()
     del plan["edges"][0]
-    assert refusal(plan) == "node 2, stream-exec-exchange_1, has 0 inputs, but takes 1"
+    assert refusal(plan) == (
+        "node 2, stream-exec-exchange_1, has 0 inputs in the plan, but takes 1; compile the statement again"
+    )
     plan = changed()
     plan["edges"][0]["source"] = 3
     assert refusal(plan) == "the plan goes round in a circle through the nodes 2, 3, 4"

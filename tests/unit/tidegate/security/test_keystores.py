@@ -135,12 +135,11 @@ def test_pem_that_cannot_be_used(tmp_path: Path, authority: Credentials, own: Cr
         return str(caught.value).replace(str(path), "FILE")
 
     assert refusal(own.chain_pem()).startswith("the keystore FILE has no private key")
-    assert refusal(own.key_pem()) == "the keystore FILE has no certificate of its private key"
+    assert refusal(own.key_pem()) == ("the keystore FILE has no certificate of its private key; put it beside the key")
     assert refusal(encrypted) == "the private key of FILE is encrypted; set the password of the key"
     assert refusal(encrypted, Passwords("other")) == "cannot read the private key of FILE: its password is another"
-    assert (
-        refusal(own.key_pem() + authority.chain_pem())
-        == "no certificate in the keystore FILE belongs to its private key"
+    assert refusal(own.key_pem() + authority.chain_pem()) == (
+        "no certificate in the keystore FILE belongs to its private key; put the certificate of that key into it"
     )
     assert refusal(own.key_pem() + own.chain_pem()[:200] + b"\n-----END CERTIFICATE-----\n").startswith(
         "cannot read the certificates of FILE"

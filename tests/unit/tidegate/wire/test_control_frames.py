@@ -32,10 +32,10 @@ def test_a_stranger_may_send_little() -> None:
 
 def test_what_the_peer_would_refuse_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "MESSAGE_MAX_BYTES", 10)
-    with pytest.raises(CorruptFrame, match="is more than 10"):
+    with pytest.raises(CorruptFrame, match="its receiver takes at most 10"):
         frames.frame(HELLO)
 
 
 def test_bytes_that_are_no_message_are_told() -> None:
-    with pytest.raises(CorruptFrame, match="3 bytes are not a FromSubtask"):
+    with pytest.raises(CorruptFrame, match="a control message of 3 bytes cannot be read as a FromSubtask"):
         frames.parse(subtask_pb2.FromSubtask, b"\xff\xff\xff")

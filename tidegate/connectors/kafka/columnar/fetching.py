@@ -39,6 +39,7 @@ from tidegate.connectors.kafka.consumer_port import (
 from tidegate.connectors.kafka.partition_records import PartitionRecords
 from tidegate.connectors.kafka.record_batches import decode
 from tidegate.connectors.kafka.shared_client import SharedClient
+from tidegate.model.errors import CorruptData
 
 ANSWER_LIMIT_S = 30.0
 """How long a broker may take to answer a fetch, in seconds; the time between polls does not count."""
@@ -217,13 +218,16 @@ class ColumnarConsumer(ConsumerPort):
         self._ends = {}
         for one in found:
             what = one.answered
-            columns, end = decode(
-                what.content,
-                one.begin,
-                what.aborted,
-                committed_only=self._committed_only,
-                with_keys=self._with_keys,
-            )
+            try:
+                columns, end = decode(
+                    what.content,
+                    one.begin,
+                    what.aborted,
+                    committed_only=self._committed_only,
+                    with_keys=self._with_keys,
+                )
+            except CorruptData as error:
+                raise CorruptData(f"partition {what.place[1]} of topic {what.place[0]!r}: {error.message}") from error
             assert end == one.end, f"the heads of the batches tell {one.end}, their contents {end}"
             if columns is not None:
                 arrived.records.append(

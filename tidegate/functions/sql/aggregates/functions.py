@@ -375,7 +375,7 @@ class LastOnly(SqlAggregate):
             acc[0] = args[0]
 
     def retract(self, acc: Accumulator, args: Arguments) -> None:
-        raise AssertionError("an aggregate for insert-only rows cannot retract a row")
+        raise AssertionError(f"{type(self).__name__} is an aggregate for insert-only rows, and got a row to take back")
 
     def merge(self, acc: Accumulator, other: Accumulator) -> None:
         self.add(acc, other)
@@ -554,10 +554,10 @@ class Lag(SqlAggregate):
         del acc[0][: -acc[1] - 1]
 
     def retract(self, acc: Accumulator, args: Arguments) -> None:
-        raise AssertionError("an aggregate for insert-only rows cannot retract a row")
+        raise AssertionError(f"{type(self).__name__} is an aggregate for insert-only rows, and got a row to take back")
 
     def merge(self, acc: Accumulator, other: Accumulator) -> None:
-        raise AssertionError("LAG cannot be merged: it is not computed in two phases")
+        raise AssertionError("LAG got two accumulators to merge, and is never computed in two phases")
 
     def value(self, acc: Accumulator) -> Any:
         return acc[0][-acc[1] - 1] if len(acc[0]) > acc[1] else acc[2]

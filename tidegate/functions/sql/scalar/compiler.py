@@ -117,7 +117,9 @@ class _Compiler:
             case RexCall():
                 return self._call(rex)
             case RexCorrelVariable():
-                raise UnsupportedPlan(f"the row {rex.correl} of a correlation is not part of this input")
+                raise UnsupportedPlan(
+                    f"the expression takes the row {rex.correl} of another table, which only a correlated join gives it; this is not supported here"
+                )
             case _:
                 raise UnsupportedPlan(f"{type(rex).__name__} is not supported in an expression over rows")
 
@@ -173,7 +175,7 @@ def _column(index: int, type: pa.DataType, rows: Rows) -> Datum:
 
 
 def _no_column(rows: Rows) -> Datum:
-    raise AssertionError("a symbol or a search argument cannot be computed as a column")
+    raise AssertionError("the plan takes the value of a symbol or of a search argument, and these have none")
 
 
 def _named(evaluate: Evaluate, call: ScalarCall) -> Evaluate:

@@ -130,7 +130,7 @@ def test_json_has_the_names_that_it_was_given_and_the_streams_fields_by_position
 def test_a_json_type_that_is_not_the_streams_is_refused() -> None:
     data = pa.record_batch({"id": [1], "name": ["a"]})
     swapped = Types.ROW_NAMED(["name", "id"], [Types.STRING(), Types.LONG()])
-    with pytest.raises(SchemaMismatch, match="String for field 'name', the stream has int64"):
+    with pytest.raises(SchemaMismatch, match="field 'name' is String in the JSON type, and int64 in the stream"):
         JsonRowSerializationSchema.builder().with_type_info(swapped).build().encode(data, ROW)
     short = Types.ROW_NAMED(["id"], [Types.LONG()])
     with pytest.raises(SchemaMismatch, match="1 fields .id., the stream .'id', 'name'."):
