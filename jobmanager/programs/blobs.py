@@ -95,7 +95,10 @@ class BlobStore:
         try:
             self._directory.mkdir(exist_ok=True)
         except OSError as error:
-            raise ExternalError(f"cannot make {self._directory} for programs of jobs: {error.strerror}") from None
+            raise ExternalError(
+                f"cannot make {self._directory} for programs of jobs: {error.strerror}; blob.storage.directory or "
+                "high-availability.storageDir must name a directory that can be written"
+            ) from None
         self._names.found(path.name for path in self._directory.iterdir())
         self.max_bytes = max_bytes
         self._now_s = now_s

@@ -146,14 +146,14 @@ def check_zip(path: Path, max_bytes: int) -> None:
         with _open_zip(path) as archive:
             members = archive.infolist()
     except _BROKEN as error:
-        raise Misuse(f"not a zip file: {error}") from None
+        raise Misuse(f"the uploaded file is not a zip file: {error}") from None
     if len(members) > MAX_MEMBERS:
         raise Misuse(f"the zip file has {len(members)} members; at most {MAX_MEMBERS} are allowed")
     _check_size(sum(member.file_size for member in members), path.stat().st_size, max_bytes)
     for member in members:
         _check_member(member.filename)
         if member.flag_bits & 0x1:
-            raise Misuse("the zip file is encrypted")
+            raise Misuse("the zip file is encrypted; upload one without a password")
         if member.compress_type not in _METHODS:
             raise Misuse(
                 f"the zip file has a member that is compressed by method {member.compress_type}; only stored and deflated members can be read"

@@ -75,7 +75,7 @@ class History:
             try:
                 await self._refresh(archive, retained)
             except TidegateError as error:
-                _log.warning("archives of jobs: %s", error.message)
+                _log.warning("could not look for archives of jobs (this is tried again): %s", error.message)
 
     async def _refresh(self, archive: JobArchives, retained: int | None) -> None:
         there = set(await self._disk.submit(archive.job_ids))

@@ -395,7 +395,7 @@ class JobManagerCore:
         session = self._sessions.get(call.task_manager_id)
         outbox = self._outboxes.get((call.task_manager_id, session)) if session is not None else None
         if outbox is None:
-            _log.debug("dropped for a TaskManager that is gone: %s", call)
+            _log.debug("TaskManager %s is gone, so a %s for it is dropped", call.task_manager_id, type(call).__name__)
             return
         outbox.put(call, reading, permit)
 

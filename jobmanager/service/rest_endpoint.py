@@ -199,7 +199,7 @@ class RestEndpoint:
         except RestError as error:
             return self._response(error.status, _encoded({"errors": list(error.messages)}))
         except Exception as error:  # noqa: BLE001  (a driver: one bad answer must not end the endpoint)
-            _log.exception("%s %s failed", request.method, request.path)
+            _log.exception("the request %s %s failed", request.method, request.path)
             return self._response(
                 500, _encoded({"errors": ["Internal server error.", f"{type(error).__name__}: {error}"]})
             )

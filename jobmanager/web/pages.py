@@ -213,7 +213,7 @@ class Pages:
                 response.headers.update(CHALLENGE if error.status == 401 else {})
                 return response
             except Exception as error:  # noqa: BLE001  (a driver: one bad answer must not end the endpoint)
-                _log.exception("%s %s failed", request.method, request.path)
+                _log.exception("the request %s %s failed", request.method, request.path)
                 return self._respond(500, {"errors": ["Internal server error.", f"{type(error).__name__}: {error}"]})
 
         return guarded

@@ -45,7 +45,7 @@ def _checking(own_user: OwnUser) -> Middleware:
         try:
             await own_user.admit(request.transport)
         except NotPermitted as error:
-            _log.warning("%s %s refused: %s", request.method, request.path, error.message)
+            _log.warning("the request %s %s was refused: %s", request.method, request.path, error.message)
             body = SECRETS.encoded({"errors": [error.message]}).encode()
             return Response(status=403, body=body, headers={"content-type": "application/json; charset=UTF-8"})
         return await handler(request)

@@ -82,4 +82,6 @@ class Response(web.Response):
             async with asyncio.timeout(SEND_TIMEOUT_MS / 1000):
                 await super().write_eof(*arguments, **options)
         except TimeoutError:
-            raise ConnectionResetError("the client does not read the response") from None
+            raise ConnectionResetError(
+                f"the client did not read the response within {SEND_TIMEOUT_MS} ms, so its connection is closed"
+            ) from None

@@ -26,7 +26,9 @@ def bounds_with(job: JobView, parallelism: int, names: Collection[str]) -> dict[
                 v.vertex_id: ParallelismBounds(min(bounds[v.vertex_id].lower, parallelism), parallelism) for v in group
             }
     if bounds == job.bounds and not any(both.upper == parallelism for both in bounds.values()):
-        raise Misuse(f"no vertex of job {job.job_id} can be rescaled")
+        raise Misuse(
+            f"no vertex of job {job.job_id} can be rescaled: each of them keeps the parallelism that it was submitted with"
+        )
     return bounds
 
 

@@ -155,7 +155,10 @@ class Submission:
         ids = {vertex.vertex_id for vertex in graph.vertices}
         for edge in graph.edges:
             if edge.source not in ids or edge.target not in ids:
-                raise InvalidJob(f"job {graph.name!r}: edge {edge.edge_id} connects a vertex that is not in the graph")
+                raise InvalidJob(
+                    f"job {graph.name!r}: edge {edge.edge_id} goes from vertex {edge.source} to {edge.target}, and the graph lacks one of them; "
+                    "build the job again"
+                )
         for vertex in graph.vertices:
             if not 1 <= vertex.parallelism <= vertex.max_parallelism:
                 raise InvalidJob(

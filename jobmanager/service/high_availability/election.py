@@ -141,7 +141,9 @@ class ElectionService:
                 time.sleep(min(_CHECK_AGAIN_S, left_s))  # the loop is held up on purpose
             else:
                 return
-        _log.warning("this process did not run for a while, and the store does not say whether it still leads")
+        _log.warning(
+            "this process did not run for a while, and the store of the cluster does not say whether this JobManager still leads"
+        )
 
     async def resign(self) -> None:
         """Gives up leadership for good in this process. Idempotent."""
@@ -181,11 +183,13 @@ class ElectionService:
                 self._term = Term(command.term)
                 self._has_begun.set()
             case lead.PauseCommits():
-                _log.warning("the connection is suspended: nothing is committed or confirmed until it is back")
+                _log.warning(
+                    "the connection to the store of the cluster is suspended: nothing is committed or confirmed until it is back"
+                )
                 if self._term is not None:
                     self._term.pause()
             case lead.ResumeCommits():
-                _log.info("the connection is back, and this JobManager still leads")
+                _log.info("the connection to the store of the cluster is back, and this JobManager still leads")
                 if self._term is not None:
                     self._term.resume()
             case lead.StopLeading():

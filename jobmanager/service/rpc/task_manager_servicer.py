@@ -52,7 +52,7 @@ class TaskManagerServicer(JobManagerServiceServicer):
                 f"TaskManager {request.task_manager_id} is tidegate {request.version} on Python {request.python_version}, "
                 f"the JobManager is tidegate {VERSION} on Python {PYTHON_VERSION}; install the same on both"
             )
-            _log.warning("refused: %s", error.message)
+            _log.warning("refused a TaskManager: %s", error.message)
             return pb.RegisterTaskManagerResponse(error=convert.error_to_pb(ErrorInfo.of(error)))
         task_manager_id = TaskManagerId(request.task_manager_id)
         try:

@@ -149,7 +149,7 @@ class CheckpointFiles:
         try:
             event = await work
         except Deposed as error:
-            _log.info("a storage command was dropped, because another JobManager leads: %s", error.message)
+            _log.info("a change of checkpoint files was left out, because another JobManager leads: %s", error.message)
             return
         self._post(event)
 
@@ -157,7 +157,7 @@ class CheckpointFiles:
         if self._last.get(key) is task:
             del self._last[key]
         if not task.cancelled() and task.exception() is not None:
-            _log.error("storage command failed", exc_info=task.exception())
+            _log.error("a change of files of checkpoint %s of job %s failed", key[1], key[0], exc_info=task.exception())
 
     async def _carry_out(self, command: StorageCommand) -> Event:
         match command:

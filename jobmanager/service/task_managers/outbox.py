@@ -201,7 +201,13 @@ class TaskManagerOutbox:
             error, attempts = await send(self._link.stub, self._generation, call, self._call_timeout_ms)
         except grpc.aio.AioRpcError as failure:
             why = error_of_rpc(failure, f"TaskManager {self._name}")
-            _log.warning("%s %d to %s failed: %s", type(call).__name__, call.call_id, self._name, why.message)
+            _log.warning(
+                "the call %s (number %d) to TaskManager %s failed: %s",
+                type(call).__name__,
+                call.call_id,
+                self._name,
+                why.message,
+            )
             return why if isinstance(why, Unreachable) else CallResponse(ErrorInfo.of(why, self._name))
         if error is not None and error.code == Fenced.code:
             return Fenced(error.message)

@@ -163,7 +163,11 @@ def test_zookeeper_loses_its_quorum_and_has_it_again(
         for number in (0, 1):
             zookeeper.kill9(number)
         leader = struck.leader
-        wait_until(lambda: leader.says("the connection is suspended"), HANG_LIMIT_S, "the leader has noticed")
+        wait_until(
+            lambda: leader.says("the connection to the store of the cluster is suspended"),
+            HANG_LIMIT_S,
+            "the leader has noticed",
+        )
         threading.Event().wait(5)
         for number in (0, 1):
             zookeeper.start(number)
