@@ -140,7 +140,7 @@ class MiniCluster:
         deadline = time.monotonic() + timeout_s
         while not (value := condition()):
             if time.monotonic() > deadline:
-                raise ExternalError(f"MiniCluster: not within {timeout_s:g} s: {what}\n{self.logs()}")
+                raise ExternalError(f"MiniCluster: waited {timeout_s:g} s in vain for: {what}\n{self.logs()}")
             self._closing.wait(_LOOK_S)
         return value
 

@@ -38,7 +38,9 @@ def make_listener(
         sock, address = _listen_tcp(listen, advertised_host)
         return sock if tls is None else tls.listener(sock), address
     except OSError as error:
-        raise ConfigurationError(f"cannot listen for data connections on {listen!r}: {error}") from error
+        raise ConfigurationError(
+            f"cannot listen for data connections on {listen!r}: {error}; see taskmanager.bind-host and taskmanager.data.port"
+        ) from error
 
 
 def listen_on(host: str, ports: range) -> str:

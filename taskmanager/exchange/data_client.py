@@ -152,7 +152,9 @@ class DataClient:
         if frame.type is FrameType.REFUSED:
             raise _refusal(self._name, decode_message(memoryview(frame.payload), Refused))
         if frame.type is not FrameType.ACCEPTED:
-            raise CorruptFrame(f"{self._name}: a {frame.type.name} frame instead of an answer to the handshake")
+            raise CorruptFrame(
+                f"{self._name}: the producer answered the handshake with a {frame.type.name} frame, and not with ACCEPTED or REFUSED"
+            )
         self._accepted = True
         self.grant(self._gate.open_channel(self._channel, is_local=is_unix(self._producer.address)))
         self._on_connected()

@@ -177,7 +177,7 @@ class _Peer:
                 log.warning("refused a data connection: %s", reason_of_loss(error))
             self._close(reason_of_loss(error))
         except TidegateError as error:
-            log.warning("closing a consumer's connection: %s", error.message)
+            log.warning("closed the data connection of a consumer: %s", error.message)
             self._close(error.message)
 
     def _on_timeout(self) -> None:

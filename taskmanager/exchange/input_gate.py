@@ -240,9 +240,13 @@ class ChannelInputGate:
 
     def _enqueue(self, index: int, channel: _Channel, frame: Frame) -> None:
         if frame.type not in _DATA:
-            raise CorruptFrame(f"{channel.name}: a {frame.type.name} frame came among the data")
+            raise CorruptFrame(
+                f"{channel.name}: the producer sent a {frame.type.name} frame, which has no place among the data"
+            )
         if channel.ended:
-            raise CorruptFrame(f"{channel.name}: a {frame.type.name} frame came after the end of the partition")
+            raise CorruptFrame(
+                f"{channel.name}: the producer sent a {frame.type.name} frame after the end of its partition"
+            )
         event: ChannelEvent | None = None
         try:
             if frame.type is FrameType.SCHEMA:

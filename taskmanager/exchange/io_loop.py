@@ -140,7 +140,7 @@ class IoLoop:
                 self._run_timers()
             self._run_calls()
         except Exception as error:  # the driver of this thread
-            log.exception("the exchange's I/O thread stops")
+            log.exception("the thread that exchanges data with other subtasks has stopped at an error")
             self._on_crash(error)
         finally:
             self._close()

@@ -105,8 +105,8 @@ class _ByKey:
         missing = [name for name in self._columns if name not in names]
         if missing or not self._columns:
             raise SchemaMismatch(
-                f"edge {self._edge_id} is keyed by {missing or 'a function of the record'}, "
-                f"but the batch has the columns {names}, and no keys with it"
+                f"edge {self._edge_id} is keyed by {missing or 'a function of the record'}, and the batch that its producer sends has the columns {names} "
+                "and no keys with it: the operator before key_by must emit the columns of the key"
             )
         return [data.column(name) for name in self._columns]
 

@@ -365,7 +365,10 @@ class StateStore(KeyedStateStore):
             case AggregatingStateDescriptor():
                 return self.get_aggregating_state(descriptor)
             case _:
-                raise TypeError(f"not a state descriptor: {descriptor!r}")
+                raise TypeError(
+                    f"not a state descriptor: {descriptor!r}; give a ValueStateDescriptor, ListStateDescriptor, MapStateDescriptor, ReducingStateDescriptor or "
+                    "AggregatingStateDescriptor"
+                )
 
     def publish(self, descriptor: StateDescriptor) -> None:
         """Makes a state queryable by clients. Raises ``InvalidJob`` for state of a window."""

@@ -30,6 +30,7 @@ from tidegate.model.ids import CheckpointId, OperatorId
 from tidegate.model.masking import SECRETS, is_sensitive
 from tidegate.model.values import JsonObject
 from tidegate.taskmanager.recording.recorder import Recorder
+from tidegate.taskmanager.recording.segment_files import OTHERS
 from tidegate.wire.convert_deployment import deployment_from_bytes, deployment_to_bytes
 
 VERSION = 1
@@ -222,9 +223,13 @@ class KeptState:
             try:
                 content = path.read_bytes()
             except OSError as error:
-                raise CorruptData(f"{path}: this state of the failure cannot be read: {error.strerror}") from error
+                raise CorruptData(
+                    f"{path}: this state of the recorded failure cannot be read: {error.strerror}; {OTHERS}"
+                ) from error
         if xxhash.xxh3_64_hexdigest(content) != handle.checksum:
-            raise CorruptData(f"{path}: this state of the failure is damaged (its checksum is wrong)")
+            raise CorruptData(
+                f"{path}: this state of the recorded failure is damaged (its checksum is wrong); {OTHERS}"
+            )
         return memoryview(content)
 
 
@@ -266,7 +271,7 @@ def read_failure(folder: Path) -> Failure:
         )  # fmt: skip
     except (ValueError, KeyError, TypeError, OSError) as error:
         raise CorruptData(
-            f"{path}: the description of this failure is damaged ({type(error).__name__}: {error})"
+            f"{path}: the description of this failure is damaged ({type(error).__name__}: {error}); {OTHERS}"
         ) from error
 
 
@@ -276,7 +281,7 @@ def read_deployment(failure: Failure) -> TaskDeployment:
     try:
         return deployment_from_bytes(path.read_bytes())
     except (OSError, CorruptFrame) as error:
-        raise CorruptData(f"{path}: the deployment of this failure cannot be read: {error}") from error
+        raise CorruptData(f"{path}: the deployment of this failure cannot be read: {error}; {OTHERS}") from error
 
 
 def read_content(failure: Failure, *names: str) -> bytes:
@@ -285,7 +290,9 @@ def read_content(failure: Failure, *names: str) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise CorruptData(f"{path}: this file of the failure cannot be read: {error.strerror}") from error
+        raise CorruptData(
+            f"{path}: this file of the recorded failure cannot be read: {error.strerror}; {OTHERS}"
+        ) from error
 
 
 def check_own(folder: Path) -> None:

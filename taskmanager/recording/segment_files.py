@@ -21,6 +21,9 @@ from tidegate.taskmanager.recording.calls import RecordedCall, RecordedKind, Seg
 
 Read = TypeVar("Read")
 MAGIC = b"tidegate replay 1\n"
+OTHERS = "`tidegate replay` lists other failures"
+"""The end of messages about a recording that cannot be read: what to do."""
+
 _FRAME, _HEAD = struct.Struct("<II"), struct.Struct("<BqqI")
 _SCHEMA = 255
 """Kind of a frame that contains a schema."""
@@ -87,17 +90,19 @@ def read_segment(path: Path) -> tuple[SegmentStart, Iterator[RecordedCall]]:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise CorruptData(f"{path}: this part of the recording cannot be read: {error.strerror}") from error
+        raise CorruptData(f"{path}: this part of the recording cannot be read: {error.strerror}; {OTHERS}") from error
     if not content.startswith(MAGIC):
-        raise CorruptData(f"{path}: this is no recording of a subtask, or one of another version of tidegate")
+        raise CorruptData(f"{path}: this is no recording of a subtask, or one of another version of tidegate; {OTHERS}")
     frames = _frames(path, content)
     head = next(frames, None)
     if head is None or head[0] != RecordedKind.STARTED:
-        raise CorruptData(f"{path}: this part of the recording has no beginning")
+        raise CorruptData(f"{path}: this part of the recording lacks its beginning, so it is damaged; {OTHERS}")
     try:
         start = SegmentStart.of(head[1], head[3])
     except ValueError as error:
-        raise CorruptData(f"{path}: this part of the recording has no beginning") from error
+        raise CorruptData(
+            f"{path}: this part of the recording lacks its beginning, so it is damaged; {OTHERS}"
+        ) from error
     return start, _calls(path, frames)
 
 
@@ -109,18 +114,18 @@ def _frames(path: Path, content: bytes) -> Iterator[_Frame]:
     while place < len(view):
         where = f"{path}, byte {place}: the recording"
         if place + _FRAME.size > len(view):
-            raise CorruptData(f"{where} is cut off")
+            raise CorruptData(f"{where} is cut off; {OTHERS}")
         size, crc = _FRAME.unpack_from(view, place)
         begin = place + _FRAME.size
         if not _HEAD.size <= size <= _MOST or begin + size > len(view):
-            raise CorruptData(f"{where} is cut off or damaged")
+            raise CorruptData(f"{where} is cut off or damaged; {OTHERS}")
         frame = view[begin : begin + size]
         if zlib.crc32(frame) != crc:
-            raise CorruptData(f"{where} is damaged (its checksum is wrong)")
+            raise CorruptData(f"{where} is damaged (its checksum is wrong); {OTHERS}")
         kind, first, second, count = _HEAD.unpack_from(frame)
         body = _HEAD.size + 8 * count
         if body > size:
-            raise CorruptData(f"{where} is damaged")
+            raise CorruptData(f"{where} is damaged (a part of it is shorter than it says); {OTHERS}")
         numbers = struct.unpack_from(f"<{count}q", frame, _HEAD.size)
         yield kind, first, second, numbers, frame[body:]
         place = begin + size
@@ -134,11 +139,11 @@ def _calls(path: Path, frames: Iterator[_Frame]) -> Iterator[RecordedCall]:
             schema = _read(path, partial(pa.ipc.read_schema, pa.py_buffer(body)))
         elif kind == RecordedKind.ENDED:
             if open_call is None:
-                raise CorruptData(f"{path}: the recording has the end of a call that has no beginning")
+                raise CorruptData(f"{path}: the recording has the end of a call whose beginning is missing; {OTHERS}")
             yield _ended(open_call, first, numbers)
             open_call = None
         elif open_call is not None:
-            raise CorruptData(f"{path}: the recording lacks the end of a call")
+            raise CorruptData(f"{path}: the recording lacks the end of a call, so it is damaged; {OTHERS}")
         else:
             open_call = _begun(path, kind, first, second, body, schema)
     if open_call is not None:
@@ -150,12 +155,12 @@ def _begun(path: Path, kind: int, first: int, second: int, body: memoryview, sch
         known = RecordedKind(kind)
     except ValueError as error:
         raise CorruptData(
-            f"{path}: the recording has calls of a kind {kind}, which this version does not know"
+            f"{path}: the recording has calls of a kind {kind}, which this version does not know; replay it with the tidegate that recorded it"
         ) from error
     if known not in (RecordedKind.PROCESS, RecordedKind.EMIT):
         return RecordedCall(known, first, second, bytes(body))
     if schema is None:
-        raise CorruptData(f"{path}: the recording has a batch without its schema")
+        raise CorruptData(f"{path}: the recording has a batch without its schema, so it is damaged; {OTHERS}")
     content, name = pa.py_buffer(body[second:]), bytes(body[:second])
     if _has_dictionaries(schema):
         batch = _read(path, lambda: pa.ipc.open_stream(content).read_next_batch())
@@ -181,7 +186,7 @@ def _read(path: Path, read: Callable[[], Read]) -> Read:
     try:
         return read()
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise CorruptData(f"{path}: a batch of the recording cannot be read: {error}") from error
+        raise CorruptData(f"{path}: a batch of the recording cannot be read: {error}; {OTHERS}") from error
 
 
 def _has_dictionaries(schema: pa.Schema) -> bool:

@@ -20,6 +20,7 @@ from tidegate.taskmanager.recording.failures import (
     read_deployment,
     read_failure,
 )
+from tidegate.taskmanager.recording.segment_files import OTHERS
 from tidegate.taskmanager.spark.user_code import load_program, place_files
 
 
@@ -71,5 +72,5 @@ def open_program(failure: Failure, signing: Signing | None, directory: Path) -> 
 def _check(failure: Failure, name: str, content: bytes, key: str) -> None:
     if hashlib.sha256(content).hexdigest() != key:
         raise CorruptData(
-            f"{failure.folder / name}: this is not the file that the failed subtask ran; it was altered or damaged"
+            f"{failure.folder / name}: this is not the file that the failed subtask ran; it was altered or damaged; {OTHERS}"
         )

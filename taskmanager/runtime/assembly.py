@@ -222,12 +222,17 @@ def _inputs(program: VertexProgram, deployment: TaskDeployment) -> list[InputSpe
     by_edge = {spec.edge_id: spec for spec in program.inputs}
     missing = [edge.edge_id for edge in deployment.inputs if edge.edge_id not in by_edge]
     if missing:
-        raise InvalidJob(f"the program of {deployment.task_name} has no input for edges {missing} of its deployment")
+        raise InvalidJob(
+            f"the program of {deployment.task_name} has no input for the edges {missing} of the job graph, so the two do not belong together; submit "
+            "the job again"
+        )
     return [by_edge[edge.edge_id] for edge in deployment.inputs]
 
 
 def _partition(partitions: Mapping[int, KeyedPartition], edge_id: int) -> KeyedPartition:
     found = partitions.get(edge_id)
     if found is None:
-        raise InvalidJob(f"the program writes to edge {edge_id}, which its deployment does not have")
+        raise InvalidJob(
+            f"the program of a subtask writes to edge {edge_id}, which the job graph does not have; submit the job again"
+        )
     return found

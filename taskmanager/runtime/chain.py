@@ -186,7 +186,8 @@ class OperatorChain:
                 operator.on_operator_event(event)
                 return
         raise InternalError(
-            f"an event of a coordinator is for operator {event.operator_id}, which is not in this chain"
+            f"an event of a coordinator is for operator {event.operator_id}, which is not among those of this subtask: "
+            f"{', '.join(spec.operator_id for spec in self._specs)}"
         )
 
     def on_user_event(self, event: UserEvent, edge: int) -> None:

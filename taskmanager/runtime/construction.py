@@ -102,7 +102,10 @@ class SubtaskBuilder:
         partitions: dict[int, KeyedPartition] = {}
         for output in self.deployment.outputs:
             if output.edge_id not in specs:
-                raise InvalidJob(f"the program of {origin_of(self.deployment)} has no output for edge {output.edge_id}")
+                raise InvalidJob(
+                    f"the program of {origin_of(self.deployment)} has no output for edge {output.edge_id} of the job graph, so the two do not belong "
+                    "together; submit the job again"
+                )
             partitions[output.edge_id] = endpoint.add_output(output, specs[output.edge_id])
         return partitions
 

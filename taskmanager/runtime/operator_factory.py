@@ -65,7 +65,9 @@ def make_operator(spec: OperatorSpec) -> Operator:
     """Makes an operator that is not set up yet. Raises ``InvalidJob`` for a spec that lacks what its kind needs."""
     make = _MAKERS.get(spec.kind)
     if make is None:
-        raise InvalidJob(f"operator '{spec.name}': there is no operator of kind '{spec.kind}'")
+        raise InvalidJob(
+            f"operator '{spec.name}': this version of tidegate has no operator of kind '{spec.kind}'; submit the job with the same version"
+        )
     made = make(spec)
     return _sorted(spec, made) if spec.options.batch_inputs else made
 
@@ -74,7 +76,8 @@ def options_of(spec: OperatorSpec, kind: type[Options]) -> Options:
     """Returns the options of a spec, checked to be of a class. Raises ``InvalidJob``."""
     if not isinstance(spec.options, kind):
         raise InvalidJob(
-            f"operator '{spec.name}' of kind '{spec.kind}' has {type(spec.options).__name__}, not {kind.__name__}"
+            f"operator '{spec.name}' of kind '{spec.kind}' came with {type(spec.options).__name__} instead of {kind.__name__}; submit the job with the "
+            "tidegate version of the cluster"
         )
     return spec.options
 
@@ -208,7 +211,9 @@ def _input_columns(spec: OperatorSpec) -> Sequence[str]:
 def key_of(spec: OperatorSpec, key: KeySpec | None, input_index: int = 0) -> KeySpec:
     """Returns the key of an input as one with a selector. Raises ``InvalidJob`` when the spec has none."""
     if key is None:
-        raise InvalidJob(f"operator '{spec.name}' of kind '{spec.kind}' has no key for input {input_index}")
+        raise InvalidJob(
+            f"operator '{spec.name}' of kind '{spec.kind}' has no key for input {input_index}: put key_by before it"
+        )
     if key.selector is not None:
         return key
     names = spec.input_types[input_index].arrow_schema().names

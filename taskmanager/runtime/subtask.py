@@ -221,7 +221,9 @@ class SubtaskLoop:
         if self._snapshots.is_writing or ending is Ending.COMMITTING:
             return False
         if ending is Ending.UNCOMMITTED:
-            raise InternalError("a sink has uncommitted work after the final checkpoint was confirmed")
+            raise InternalError(
+                "a sink of this subtask has not committed all that it wrote, although the final checkpoint was confirmed"
+            )
         self._on_lifecycle(lifecycle.SnapshotsSettled())
         return True
 

@@ -35,7 +35,9 @@ class BlobCache:
     async def path(self, key: str) -> Path:
         """Returns the file with the content of a blob. Raises as ``get`` does."""
         if len(key) != 64 or not key.isalnum():
-            raise CorruptData(f"{key!r} is not the key of a blob (64 hex digits)")
+            raise CorruptData(
+                f"a task names the file of a job by {key!r}, which is not the key of a blob (64 hex digits)"
+            )
         path = self._directory / key
         if path.exists():
             return path
@@ -59,7 +61,9 @@ class BlobCache:
 def _write_verified(key: str, content: bytes, path: Path) -> None:
     found = hashlib.sha256(content).hexdigest()
     if found != key:
-        raise CorruptData(f"blob {key} arrived with the checksum {found}; it was damaged on the way or on disk")
+        raise CorruptData(
+            f"blob {key} arrived with the checksum {found}; it was damaged on the way or on disk; submit the job again"
+        )
     temporary = path.with_suffix(".part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -99,7 +99,7 @@ class SubtaskControl:
         except (OSError, EOFError, TimeoutError):
             pass  # it broke, or never said who it is
         except CorruptFrame as error:
-            _log.warning("a control stream is closed: %s", error)
+            _log.warning("closed the connection of a subtask's process, whose message cannot be read: %s", error)
         finally:
             stream.close()
 
@@ -111,7 +111,7 @@ class SubtaskControl:
             hello = first.hello
             attempt = attempt_from_text(hello.attempt)
         except TidegateError as error:
-            _log.warning("a control stream is refused: %s", error)
+            _log.warning("refused the connection of a subtask's process: %s", error)
             _refuse(stream, ErrorInfo.of(InternalError("a control stream must begin with Hello")))
             return None
         refusal = self._executor.open_stream(tv.StreamOpened(attempt, hello.token, hello.pid, hello.host), stream)
@@ -168,7 +168,11 @@ class SubtaskControl:
             case "decline" | "end_of_data" as kind:
                 self._executor.post(tv.SubtaskReported(attempt, message, is_end_of_data=kind == "end_of_data"))
             case other:
-                _log.warning("%s sent %s, which is not expected here", self._executor.task_name(attempt), other)
+                _log.warning(
+                    "%s sent the message %s, which a TaskManager does not take",
+                    self._executor.task_name(attempt),
+                    other,
+                )
 
     # ---- requests of a subtask ---------------------------------------------------------------------------------------
 
@@ -197,7 +201,7 @@ class SubtaskControl:
 
     async def _lowest(self, request: common_pb2.AlignWatermarkRequest) -> common_pb2.AlignWatermarkResponse:
         if self._align is None:
-            raise InternalError("watermark alignment is not available on this TaskManager")
+            raise InternalError("a subtask asked for watermark alignment, for which this TaskManager has no JobManager")
         return await self._align(request)
 
     async def _send_blob(self, key: str, call_id: int, stream: SubtaskStream) -> None:
@@ -243,7 +247,7 @@ async def _serve_believed(
     try:
         check_pins(writer.get_extra_info("ssl_object").getpeercert(binary_form=True), tls.get().pins)
     except OSError as error:
-        _log.warning("a control stream is refused: %s", reason_of(error))
+        _log.warning("refused the connection of a subtask's process: %s", reason_of(error))
         writer.close()
         return
     await control.serve(reader, writer)

@@ -27,7 +27,7 @@ OnFatal = Callable[[BaseException], None]
 
 def end_process(shutdown: Shutdown, error: BaseException) -> None:
     """Logs a fatal error, and ends the process with exit code 1."""
-    _log.error("fatal: %s", error)
+    _log.error("fatal, this process ends: %s", error)
     shutdown.ask(str(error), 1)
 
 

@@ -70,5 +70,7 @@ def load_program(content: bytes, task_name: str) -> VertexProgram:
             details="" if isinstance(error, pickle.UnpicklingError) else repr(error),
         ) from error
     if not isinstance(program, VertexProgram):
-        raise InvalidJob(f"{task_name}: its program is a {type(program).__name__}, not a VertexProgram")
+        raise InvalidJob(
+            f"{task_name}: its program is a {type(program).__name__}, not a VertexProgram; submit the job with the tidegate version of the cluster"
+        )
     return program

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.model.checkpoint import OperatorSnapshot, StateRedistribution
-from tidegate.model.errors import CorruptData, NotSerializable
+from tidegate.model.errors import ON_DAMAGE, CorruptData, NotSerializable
 from tidegate.model.values import StateValue
 from tidegate.taskmanager.state.files.segments import (
     ELEMENT,
@@ -156,6 +156,6 @@ def restore_elements(restore: OperatorRestore | None, state_name: str) -> list[S
                 found.append(msgspec.msgpack.decode(content))
             except UNREADABLE as error:
                 raise CorruptData(
-                    f"state file {handle.handle.path or state_name}: an element is unreadable ({error})"
+                    f"state file {handle.handle.path or state_name}: an element is unreadable ({error}); {ON_DAMAGE}"
                 ) from error
     return found

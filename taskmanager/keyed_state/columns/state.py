@@ -26,7 +26,7 @@ from tidegate.columnar.table.pages import MAX_PAGE
 from tidegate.columnar.table.reserved import UNBOUNDED, RowMemory
 from tidegate.columnar.table.rows import ColumnarRows
 from tidegate.model.checkpoint import CheckpointOptions, RestoredOperator, SegmentHandle
-from tidegate.model.errors import CorruptData, SchemaMismatch
+from tidegate.model.errors import ON_DAMAGE, CorruptData, SchemaMismatch
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.records.schema_evolution import TTL_COLUMN, Refusal, evolve
 from tidegate.taskmanager.keyed_state.columns.restored_groups import (
@@ -253,7 +253,8 @@ class ColumnarKeyedState:
             return batch
         if batch.column(batch.schema.get_field_index(DELETED)).true_count:
             raise CorruptData(
-                f"operator '{self._operator}': restored rows of '{STATE_NAME}' are marked as removed, which no checkpoint may hold"
+                f"operator '{self._operator}': restored rows of '{STATE_NAME}' are marked as removed, which no checkpoint may "
+                f"hold; {ON_DAMAGE}"
             )
         return batch.drop_columns([DELETED])
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from tidegate.common.typeinfo import MapTypeInfo, TypeInformation, Types
 from tidegate.functions.windows import CountWindow, TimeWindow
-from tidegate.model.errors import CorruptData, InvalidJob, NotSerializable, SchemaMismatch
+from tidegate.model.errors import ON_DAMAGE, CorruptData, InvalidJob, NotSerializable, SchemaMismatch
 from tidegate.model.values import Key, StateValue
 from tidegate.records.canonical.forms import EncodedKey, canonical_keys, values_of
 from tidegate.records.record_codec import decode_column, decode_maps, encode_column
@@ -270,7 +270,7 @@ def _as_declared(layout: EntryFormat, data: pa.RecordBatch) -> pa.RecordBatch:
     stored, needed = data.schema.names, [KEY, TIMESTAMP if layout.value_type is None else VALUE]
     missing = [name for name in needed if name not in stored]
     if missing:
-        raise CorruptData(f"{of}: the restored state has no column '{missing[0]}' among {stored}")
+        raise CorruptData(f"{of}: the restored state has no column '{missing[0]}' among {stored}; {ON_DAMAGE}")
     kind = metadata_of(data.schema).get("kind", layout.kind)
     if kind != layout.kind:
         raise SchemaMismatch(

@@ -89,7 +89,8 @@ class ExternalSorter:
                 writer.write_table(table, max_chunksize=RUN_ROWS)
         except OSError as error:
             raise StorageError(
-                f"a sorted run cannot be written to {self.directory or 'the temporary directory'}: {error}"
+                f"sorted rows cannot be written to {self.directory or 'the temporary directory'}: {error}; free space there, or set io.tmp.dirs to "
+                "another directory"
             ) from error
         self._gathered, self._gathered_bytes = [], 0
 

@@ -58,7 +58,7 @@ class CountWindowAggregate(EntriesOperator):
         return state
 
     def split(self, whole: Any) -> Iterable[tuple[Name, Any, int | None]]:
-        raise AssertionError("the state of count windows is kept by window, never as one value")
+        raise AssertionError("the state of count windows was to be split, and is kept by window, never as one value")
 
     def _kept(self, state: EntriesOfKey, number: int, row: Row, added: bool, windows: range, *, is_full: bool) -> Any:
         """Adds a row to its windows. If it fills the first of them, removes that window and returns its accumulator; otherwise returns ``None``."""

@@ -73,7 +73,7 @@ class EnumeratedSourceOperator(SourceOperator):
         for addressed in values:
             if not isinstance(addressed, ForReader) or addressed.subtask != self.context.subtask_index:
                 raise InternalError(
-                    f"source '{self._name}': its enumerator sent this subtask {addressed!r}, which is not for it"
+                    f"source '{self._name}': its enumerator sent subtask {self.context.subtask_index} a {type(addressed).__name__} that is not for it"
                 )
             try:
                 self._obey(addressed.message)

@@ -170,7 +170,8 @@ class SourceOperator(Operator):
         assert reader is not None
         if event.number != self._last_event:
             raise InternalError(
-                f"source '{self._name}': event {event.number} of its coordinator came where {self._last_event} was expected"
+                f"source '{self._name}': event {event.number} of its coordinator came where event {self._last_event} was expected: "
+                "one was lost, or came twice"
             )
         match event.event:
             case AddSplits(splits):
@@ -188,7 +189,7 @@ class SourceOperator(Operator):
                 pass  # for the TaskManager, which remembers until then what was found
             case RequestSplit() | RequestDiscovery() | SplitsDiscovered() | ReportBacklog():
                 raise InternalError(
-                    f"source '{self._name}' received {type(event.event).__name__}, which only a coordinator may receive"
+                    f"source '{self._name}' received {type(event.event).__name__}, which readers send to their coordinator and never receive"
                 )
             case _:
                 assert_never(event.event)

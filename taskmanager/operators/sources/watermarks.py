@@ -298,7 +298,10 @@ def _stamps(batch: Batch) -> list[int | None]:
 
 def _from_column(batch: Batch, column: str, type_info: TypeInformation, operator: str) -> ArrowBatch:
     if not isinstance(batch, ArrowBatch):
-        raise SchemaMismatch(f"operator '{operator}': event time of column '{column}' needs a stream of columns")
+        raise SchemaMismatch(
+            f"operator '{operator}': event time of column '{column}' needs a stream of columns: give the operator before it an output_type, such as "
+            "Types.ROW_NAMED([...], [...])"
+        )
     if column not in batch.data.schema.names:
         raise SchemaMismatch(
             f"operator '{operator}': no timestamp column '{column}' among {', '.join(batch.data.schema.names)}"
@@ -306,7 +309,9 @@ def _from_column(batch: Batch, column: str, type_info: TypeInformation, operator
     try:
         stamps = event_times(batch.data.column(column), column)
     except pa.ArrowInvalid as error:
-        raise SchemaMismatch(f"operator '{operator}': a time of column '{column}' is out of range: {error}") from None
+        raise SchemaMismatch(
+            f"operator '{operator}': a time of column '{column}' is out of range: {error}; correct such times or filter them out"
+        ) from None
     if stamps.null_count:
         raise SchemaMismatch(
             f"operator '{operator}': the timestamp column '{column}' of {type_info!r} has a null: filter it out"

@@ -57,9 +57,13 @@ class TaskEventDispatcher:
         """Delivers an event that a consumer of this edge sent. Raises ``CorruptFrame``, and what a listening function raises."""
         event = decode_event(payload)
         if not isinstance(event, UserEvent):
-            raise CorruptFrame(f"a consumer sent {type(event).__name__} against the stream (edge {edge_id})")
+            raise CorruptFrame(
+                f"a consumer of edge {edge_id} sent {type(event).__name__} against the stream, where only user events may go"
+            )
         if edge_id not in self._feeding:
-            raise InternalError(f"an event came from a consumer of edge {edge_id}, which this chain does not feed")
+            raise InternalError(
+                f"an event came from a consumer of edge {edge_id}, to which this subtask does not write"
+            )
         self._deliver(self._feeding[edge_id], event)
 
     def _deliver(self, position: int, event: UserEvent) -> None:

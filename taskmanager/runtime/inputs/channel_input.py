@@ -175,7 +175,7 @@ class ChannelInput:
 
     def _accept(self, channel: int, batch: ArrowBatch) -> None:
         if channel not in self._open_data and not self._chain.takes_reports:
-            raise CorruptFrame(f"records came on channel {channel} after its end of data")
+            raise CorruptFrame(f"the producer of input channel {channel} sent records after its end of data")
         size_bytes = batch.data.nbytes
         self._counters.records_in += len(batch)
         self._counters.bytes_in += size_bytes
@@ -212,7 +212,9 @@ class ChannelInput:
                 self._on_end_of_data(channel, drain)
             case EndOfPartition():
                 if channel in self._open_data:
-                    raise CorruptFrame(f"channel {channel} ended before its end of data came")
+                    raise CorruptFrame(
+                        f"the producer of input channel {channel} ended its partition without the end of its data"
+                    )
                 self._open.discard(channel)
                 self._align(a.ChannelEnded(channel))
             case BarrierAnnouncement(barrier):
@@ -221,7 +223,9 @@ class ChannelInput:
                 self._align(a.ChannelDrained(channel, checkpoint_id))
             case UserEvent():
                 if channel not in self._open_data:
-                    raise CorruptFrame(f"a user event came on channel {channel} after its end of data")
+                    raise CorruptFrame(
+                        f"the producer of input channel {channel} sent a user event after its end of data"
+                    )
                 self._chain.on_user_event(event, self._gate.input_of(channel))
             case _:
                 assert_never(event)

@@ -140,7 +140,7 @@ class ExecutorHost(taskmanager_pb2_grpc.ExecutorHostServicer):
         called.add_done_callback(on_done)
 
     def _on_end(self, worker_id: TaskManagerId, detail: str) -> None:
-        _log.info("%s has ended%s", worker_id, f": {detail}" if detail else "")
+        _log.info("TaskManager %s, which ran on an executor, has ended%s", worker_id, f": {detail}" if detail else "")
         del self._members[worker_id]
         self._execute(self._pool.on_closed(worker_id, detail))
 

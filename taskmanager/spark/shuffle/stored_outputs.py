@@ -75,7 +75,10 @@ class StoredOutputs:
             self._run(jvm, attempt, edges, keyed)
         except Exception as error:
             if any(words in str(error) for words in _LOST_WORDS):
-                raise OutputLost(f"the stored output for {attempt} cannot be read", details=str(error)) from error
+                raise OutputLost(
+                    f"{attempt} cannot read the output that earlier subtasks stored for it, since Spark has lost it",
+                    details=str(error),
+                ) from error
             if edges.partitions:
                 raise StorageError(f"the output of {attempt} could not be stored: {error}") from error
             raise
@@ -109,7 +112,9 @@ class StoredOutputs:
                 with self._lock:
                     stored = self._by_attempt.get(producer)
                 if stored is None:
-                    raise OutputLost(f"the output that {producer} stored for {attempt} is gone")
+                    raise OutputLost(
+                        f"{attempt} cannot read the output that {producer} stored for it, since it is gone"
+                    )
                 values = jvm.PythonRDD.valueOfPair(stored.shuffled)
                 only = one_set(partition_of(stored.edges.outputs, edge_id, attempt.subtask))
                 yield jvm.org.apache.spark.rdd.PartitionPruningRDD.create(values.rdd(), only).toJavaRDD()

@@ -29,7 +29,7 @@ class Push:
         partition = context.partitionId() if context else 0
         if context is not None and context.attemptNumber() != 0:
             raise ExternalError(
-                "Spark started a task of a stream a second time, when its rows may have been sent already"
+                "Spark ran a task of from_spark_stream a second time, and its rows may have been sent already, so the batch fails"
             )
         schema = pa.ipc.read_schema(pa.py_buffer(self.schema))
         link = SparkLink.to(self.address)

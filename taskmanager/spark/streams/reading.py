@@ -54,7 +54,9 @@ class StreamRequests:
                 self._plan.commit(message.ends)
                 return RequestDone()
             case _:
-                raise InternalError(f"a Spark stream received the unknown message {message!r:.200}")
+                raise InternalError(
+                    f"the Spark driver got a {type(message).__name__} for a from_spark_stream source, which it does not know"
+                )
 
     def close(self) -> None:
         if self._plan is not None:

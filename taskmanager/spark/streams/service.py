@@ -160,7 +160,7 @@ class SparkDoor:
             )
             return FrameRequests(found.sink, frame)
         raise InternalError(
-            f"{self._task_name}: operator {opening.operator_id} asked the Spark driver, but is not an operator that runs there: {found!r:.100}"
+            f"{self._task_name}: operator {opening.operator_id} asked the Spark driver, but is a {type(found).__name__}, which does not run there"
         )
 
     def _failed(self, error: Exception | SystemExit) -> RequestFailed:

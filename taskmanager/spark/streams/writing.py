@@ -35,7 +35,9 @@ class WriteRequests:
                 self._sink.write(frame, SparkEpoch(message.application_id, message.epoch))
                 return RequestDone()
             case _:
-                raise InternalError(f"a write by Spark received the unknown message {message!r:.200}")
+                raise InternalError(
+                    f"the Spark driver got a {type(message).__name__} for a to_spark sink, which it does not know"
+                )
 
     def close(self) -> None:
         """Does nothing: no resources are held."""
@@ -57,7 +59,9 @@ class FrameRequests:
                 self._sink.write(self._frame(), SparkEpoch(message.application_id, message.epoch))
                 return RequestDone()
             case _:
-                raise InternalError(f"a job that runs as one Spark query received the unknown message {message!r:.200}")
+                raise InternalError(
+                    f"the Spark driver got a {type(message).__name__} for a job that runs as one Spark query, which it does not know"
+                )
 
     def close(self) -> None:
         """Does nothing: no resources are held."""

@@ -6,7 +6,7 @@ import zlib
 from pathlib import Path
 
 from tidegate.connectors.spark.stream_link import Written
-from tidegate.model.errors import CorruptData
+from tidegate.model.errors import ON_DAMAGE, CorruptData
 
 
 class WrittenFiles:
@@ -20,7 +20,7 @@ class WrittenFiles:
             place = directory / name
             if not place.resolve().is_relative_to(directory.resolve()):
                 raise CorruptData(
-                    f"the state of a Spark stream names the file {name!r}, which is not below its directory"
+                    f"the state of a Spark stream names the file {name!r}, which is not below its directory; {ON_DAMAGE}"
                 )
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(zlib.decompress(content))

@@ -192,7 +192,9 @@ def _check_rows(segment: SegmentHandle, table: pa.Table, name: str) -> None:
             f"{len(segment.offsets)} entries for {segment.key_groups.size} key groups; restore another checkpoint"
         )
     if KEY_GROUP not in table.schema.names or table.schema.field(KEY_GROUP).type != pa.int32():
-        raise CorruptData(f"{name}: no int32 column '{KEY_GROUP}' among {table.schema.names}; it is no keyed state")
+        raise CorruptData(
+            f"{name}: no int32 column '{KEY_GROUP}' among {table.schema.names}, so it is no file of keyed state; restore another checkpoint"
+        )
 
 
 def _check_groups(groups: Groups, segment: SegmentHandle, both: KeyGroupRange, row: int, name: str) -> None:

@@ -110,7 +110,9 @@ class _OneValue(WindowContents):
         return () if found is None else (self._result(found),)
 
     def replace(self, group: int, entry: Entry, records: Sequence[Record]) -> None:
-        raise InvalidJob("an evictor cannot be used here, since this window does not keep its records")
+        raise InvalidJob(
+            "an evictor was to change the records of a window that keeps only the result of its reduce() or aggregate()"
+        )
 
     def merge(self, group: int, target: Entry, sources: Sequence[Entry]) -> None:
         merged = self._table.read(group, target)

@@ -266,7 +266,7 @@ class FrozenWindows(FrozenState):
         if len(groups) and not (owned.start <= int(groups[0]) and int(groups[-1]) <= owned.end):
             raise InternalError(
                 f"operator '{form.operator}': a key of groups {groups[0]} to {groups[-1]} is in the windows of a subtask that owns "
-                f"{owned.start} to {owned.end}: rows and state do not agree on the key"
+                f"{owned.start} to {owned.end}: rows and state do not agree on the key (is the key selector deterministic?)"
             )
         return groups, form.stored(rows)
 

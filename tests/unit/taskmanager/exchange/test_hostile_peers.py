@@ -148,7 +148,11 @@ GOOD = make_header(EVENT, 1) + bytes(EVENT.payload)
         (flipped(GOOD, 9), CorruptFrame, "header of a frame does not match its checksum"),
         (make_header(EVENT, 4), CorruptFrame, "frame 4 came where frame 1"),
         (make_header(make_frame(FrameType.BATCH), 1), CorruptFrame, "before its schema"),
-        (make_header(make_frame(FrameType.HELLO), 1), CorruptFrame, "HELLO frame came among the data"),
+        (
+            make_header(make_frame(FrameType.HELLO), 1),
+            CorruptFrame,
+            "sent a HELLO frame, which has no place among the data",
+        ),
         (GOOD[:-1], SubtaskLost, "was lost before the end"),
         (b"", SubtaskLost, "was lost before the end"),
     ],

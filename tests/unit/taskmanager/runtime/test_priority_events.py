@@ -89,5 +89,5 @@ def test_a_user_event_behind_the_end_of_its_channels_data_is_no_event_of_a_sane_
     found = subtask(1)
     found.gate.queues[0] += [EndOfData(), UserEvent(b"late")]
     found.loop.step()
-    with pytest.raises(CorruptFrame, match="a user event came on channel 0 after its end of data"):
+    with pytest.raises(CorruptFrame, match="the producer of input channel 0 sent a user event after its end of data"):
         found.loop.step()

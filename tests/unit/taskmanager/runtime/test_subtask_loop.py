@@ -218,7 +218,7 @@ def test_uncommitted_work_at_the_end_is_an_error() -> None:
     subtask = Subtask(channels=1, checkpointing=False)
     subtask.operator.pending = True
     subtask.send(0, EndOfData(), EndOfPartition())
-    with pytest.raises(InternalError, match="uncommitted work"):
+    with pytest.raises(InternalError, match="has not committed all that it wrote"):
         subtask.run()
 
 
@@ -269,7 +269,7 @@ def test_records_behind_the_end_of_data_are_a_broken_stream() -> None:
         subtask.run()
     other = Subtask()
     other.send(0, EndOfPartition())
-    with pytest.raises(CorruptFrame, match="before its end of data came"):
+    with pytest.raises(CorruptFrame, match="ended its partition without the end of its data"):
         other.run()
 
 
