@@ -165,7 +165,7 @@ class ZooKeeperElection:
         elif state == KazooState.SUSPENDED:
             self._tell(Suspended("the connection to ZooKeeper is suspended"))
         else:
-            self._tell(Lost("its session with ZooKeeper has ended"))
+            self._tell(Lost("the session of this JobManager with ZooKeeper has ended"))
 
     def _session(self) -> int:
         known = self._client.client_id
@@ -337,7 +337,7 @@ def _answers(what: str) -> Iterator[None]:
     try:
         yield
     except SessionExpiredError:
-        raise Deposed("its session with ZooKeeper has ended") from None
+        raise Deposed("the session of this JobManager with ZooKeeper has ended") from None
     except NoAuthError as error:
         raise _failure(what, error) from None
     except (KazooTimeoutError, KazooException) as error:

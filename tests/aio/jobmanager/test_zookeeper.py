@@ -116,7 +116,9 @@ def test_a_leader_whose_session_is_over_changes_nothing_and_the_next_term_is_hig
             lambda: one.election.publish(first, Contact("one")),
             entries.check_lead,
         ):
-            with pytest.raises(Deposed, match="another JobManager leads|its session with ZooKeeper has ended"):
+            with pytest.raises(
+                Deposed, match="another JobManager leads|the session of this JobManager with ZooKeeper has ended"
+            ):
                 change()
         assert retrieval.leader() is None, "the new leader has not said yet where it is"
         found = two.election.entries(second)

@@ -170,7 +170,7 @@ def _decoded(blocks: Any, reader: ParsedSchema, values: Values) -> Iterator[list
         content = io.BytesIO(_varint(block.num_records) + block.bytes_.getvalue() + b"\0")
         records = read(content, array, None) if block.num_records else []
         if len(records) != block.num_records or content.read(1):
-            raise ValueError("its records do not fill the block")
+            raise ValueError("the records of the block end before or behind its end")
         yield records
 
 

@@ -339,7 +339,9 @@ class RecordReading:
             try:
                 found = self._by_id[schema_id] = self._of(self._registry.schema(schema_id))
             except InvalidJob as error:
-                raise PoisonRecord(index, f"was written with schema {schema_id}: {error}") from error
+                raise PoisonRecord(
+                    index, f"the message was written with schema {schema_id} of the registry: {error}"
+                ) from error
         return found
 
 
@@ -368,7 +370,7 @@ class AvroRows(DeserializationSchema):
         for index, value in enumerate(objects(values)):
             if value is None:
                 reading.records(messages)  # one before it may be no record
-                raise PoisonRecord(index, "has no value, so it is not an Avro record")
+                raise PoisonRecord(index, "the message has no value, so it is not an Avro record")
             messages.append(value)
         rows = reading.records(messages)
         return _as_batch(rows, reading.type.arrow_schema())
@@ -486,7 +488,7 @@ def _id_of(registry: SchemaRegistry, subject: str, schema: str) -> int:
 def _schema_id(header: bytes, index: int) -> int:
     if len(header) != _HEADER.size or header[0] != 0:
         raise PoisonRecord(
-            index, "does not begin with a zero and the id of a schema: it was written without a registry"
+            index, "the message does not begin with a zero and the id of a schema: it was written without a registry"
         )
     return int(_HEADER.unpack(header)[1])
 

@@ -92,7 +92,8 @@ def decoded(schema: DeserializationSchema, values: Values) -> pa.RecordBatch:
     if counts is not None and (counts != 1).any():
         index = int((counts != 1).argmax())
         raise PoisonRecord(
-            index, f"it has {counts[index] or 'no'} row{'s' * (counts[index] > 1)}, where exactly one is expected"
+            index,
+            f"the message has {counts[index] or 'no'} row{'s' * (counts[index] > 1)}, where exactly one is expected",
         )
     return data
 

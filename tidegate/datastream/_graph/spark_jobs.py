@@ -57,7 +57,7 @@ def _steps(nodes: Sequence[StreamNode]) -> list[FrameStep]:
     if source.materialize:
         raise NotTheSame("from_spark has materialize=True, so the rows of its query are kept as files")
     if nodes[0].options["watermark_strategy"] is not None:
-        raise NotTheSame("its source has a watermark strategy")
+        raise NotTheSame("the source has a watermark strategy")
     for before, node in pairwise(nodes):
         if [edge.source for edge in node.inputs] != [before.node_id] or len(before.outputs) != 1:
             raise NotTheSame(

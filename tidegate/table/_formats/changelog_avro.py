@@ -71,17 +71,17 @@ class ChangelogAvroReading:
 
     def _changes(self, record: Record | None) -> Iterator[tuple[Any, ...]]:
         if record is None:
-            raise Unreadable("it is null")
+            raise Unreadable("the message is null")
         operation = record["op"]
         if operation is None:
-            raise Unreadable('its "op" is null')
+            raise Unreadable('the "op" of the message is null')
         kinds = _KINDS.get(operation)
         if kinds is None:
             raise Unreadable(f'Unknown "op" value "{operation}"')
         for kind in kinds:
             row = record["after" if adds(kind) else "before"]
             if row is None:
-                raise Unreadable('its "after" is null' if adds(kind) else no_row_before(operation))
+                raise Unreadable('the "after" of the message is null' if adds(kind) else no_row_before(operation))
             yield (*(row[name] for name in self.row_type.field_names), kind)
 
 

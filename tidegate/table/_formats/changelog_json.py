@@ -235,7 +235,7 @@ class ChangelogReading:
                 return
             payload = self._tree.member(root, "payload") if self.schema_include else root
             if not isinstance(payload, dict):
-                raise Unreadable("it is no JSON object")
+                raise Unreadable("the message is no JSON object")
             readers = zip(self.metadata, self._readers, strict=True)
             metadata = [self._metadata_of(key, read, root, payload) for key, read in readers]
             for kind, row in self._changes(payload):
@@ -252,13 +252,13 @@ class ChangelogReading:
             return tree
         found = [one for one in tree if isinstance(one, dict)]
         if len(found) != 1 or (not self.ignores_errors and any(one is not None for one in tree if one is not found[0])):
-            raise Unreadable("it is an array, with what is not one object")
+            raise Unreadable("the message is an array, which does not hold one object alone")
         return found[0]
 
     def _is_included(self, root: Any) -> bool:
         for key, pattern in self.includes:
             if not isinstance(root, dict) or key not in root:
-                raise Unreadable(f"it has no {key}")
+                raise Unreadable(f"the message has no field {key}")
             if not re.fullmatch(pattern, self._tree.text(root[key])):
                 return False
         return True
@@ -273,7 +273,7 @@ class ChangelogReading:
         else:
             befores, afters = [read(before)], [read(after)]
         if operation is None:
-            raise Unreadable(f"it has no {dialect.operation}")
+            raise Unreadable(f"the message has no field {dialect.operation}")
         if operation in dialect.skipped:
             return
         kinds = dialect.kinds.get(operation)
@@ -284,7 +284,7 @@ class ChangelogReading:
         if kinds == (DELETE,) and not dialect.tells_changes_alone:
             afters = befores
         if afters is None or (kinds == _UPDATE and befores is None):
-            raise Unreadable(f"it has no {dialect.after}" if afters is None else f"it has no {dialect.before}")
+            raise Unreadable(f"the message has no field {dialect.after if afters is None else dialect.before}")
         for at, row in enumerate(afters):
             if row is None:
                 raise Unreadable(self._no_row(operation, dialect.before if kinds == (DELETE,) else dialect.after))
@@ -294,7 +294,11 @@ class ChangelogReading:
             yield kinds[-1], row
 
     def _no_row(self, operation: str, place: str) -> str:
-        return no_row_before(operation) if place == DIALECTS[self.dialect].before else f'its "{place}" is null'
+        return (
+            no_row_before(operation)
+            if place == DIALECTS[self.dialect].before
+            else f'the "{place}" of the message is null'
+        )
 
     def _before(self, old: dict[str, Any] | None, after: dict[str, Any], given: Any) -> dict[str, Any]:
         dialect = DIALECTS[self.dialect]

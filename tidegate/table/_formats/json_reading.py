@@ -56,7 +56,7 @@ class _Object(list):  # type: ignore[type-arg]
 
 
 def _no_constant(text: str) -> None:
-    raise Unreadable(f"{text} is no JSON")
+    raise Unreadable(f"the message holds {text}, which is no JSON")
 
 
 _decoder = json.JSONDecoder(
@@ -137,7 +137,7 @@ class JsonReading:
             found = self._parsed(message.removeprefix(BOM))
             are_many = isinstance(found, list) and not isinstance(found, _Object)
             if not are_many and not isinstance(found, _Object):
-                raise Unreadable("it is no JSON object")
+                raise Unreadable("the message is no JSON object")
         except Unreadable:
             if self.ignores_errors:
                 return
@@ -146,7 +146,7 @@ class JsonReading:
             if isinstance(one, _Object):
                 yield self._row(one)
             elif not self.ignores_errors:
-                raise Unreadable("it is an array with what is no JSON object")
+                raise Unreadable("the message is an array, of which an element is no JSON object")
 
     def _parsed(self, message: bytes) -> Any:
         if len(message) > 2 * MAX_DEPTH and is_too_deep(message):
@@ -157,7 +157,7 @@ class JsonReading:
         except UnicodeDecodeError as error:
             raise Unreadable(f"not UTF-8: {error.reason} at byte {error.start}") from None
         except json.JSONDecodeError as error:
-            raise Unreadable(f"no JSON: {error.msg} at character {error.pos}") from None
+            raise Unreadable(f"the message is no JSON: {error.msg} at character {error.pos}") from None
 
     def _row(self, members: _Object) -> tuple[Any, ...]:
         """Returns the values of an object's columns. Of duplicate members the last counts, except that, as in Flink, parsing stops after as many

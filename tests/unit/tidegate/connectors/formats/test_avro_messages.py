@@ -366,7 +366,9 @@ def test_a_reference_that_is_not_there_is_told(registry: SchemaRegistryServer) -
 def test_a_message_whose_schema_is_not_avro_is_poison(registry: SchemaRegistryServer, kind: str, text: str) -> None:
     number = registry.register(text, kind=kind)
     reader = AvroRowDeserializationSchema(avro_schema_string=json.dumps(V1), schema_registry_url=registry.url)
-    with pytest.raises(PoisonRecord, match=f"was written with schema {number}: .*(not of Avro|not an Avro schema)"):
+    with pytest.raises(
+        PoisonRecord, match=f"was written with schema {number} of the registry: .*(not of Avro|not an Avro schema)"
+    ):
         reader.decode([struct.pack(">bI", 0, number) + b"\x02"])
 
 
