@@ -97,7 +97,9 @@ class DataEndpoint:
         """Opens all channels to a producer, once. Errors are raised by the gate's ``poll``."""
         channels = self._channels_from.get(producer.attempt)
         if channels is None:
-            raise UnknownAttempt(f"{producer.attempt} at {producer.address} is not a producer of {self._attempt}")
+            raise UnknownAttempt(
+                f"{producer.attempt} at {producer.address} was named as a producer of {self._attempt}, which reads nothing from it"
+            )
         for channel in channels:
             if channel in self._clients:
                 continue

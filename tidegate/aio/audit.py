@@ -60,7 +60,12 @@ class Audit:
         try:
             self._append(self.file, f"{line}\n".encode())
         except OSError as error:
-            _log.error("cannot write %s (%s): %s", self.file, error.strerror or error, line)
+            _log.error(
+                "cannot write the audit log %s (%s), so this line of it stands here: %s",
+                self.file,
+                error.strerror or error,
+                line,
+            )
 
     def _append(self, file: Path, line: bytes) -> None:
         descriptor = _open(file)

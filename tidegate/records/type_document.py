@@ -57,7 +57,7 @@ def types_from_json(content: bytes, count: int) -> list[TypeInformation]:
             raise ValueError(f"the type needs a list of {count} parts")
         return [_type(one, _DEPTH) for one in documents]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, pa.ArrowException, InvalidJob) as error:
-        raise CorruptData(f"the types cannot be read: {type(error).__name__}: {error}") from None
+        raise CorruptData(f"a description of types cannot be read: {type(error).__name__}: {error}") from None
 
 
 def _document(kind: TypeInformation) -> Json:

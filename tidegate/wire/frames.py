@@ -139,7 +139,9 @@ def read_schema(frame: Frame) -> pa.Schema:
     try:
         return pa.ipc.read_schema(frame.payload)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise CorruptFrame(f"SCHEMA frame {frame.sequence}, {frame.size_bytes} bytes: {error}") from error
+        raise CorruptFrame(
+            f"the schema in frame {frame.sequence}, of {frame.size_bytes} bytes, cannot be read: {error}"
+        ) from error
 
 
 def make_frame(

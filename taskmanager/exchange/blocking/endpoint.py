@@ -159,7 +159,9 @@ class StoredInputGate(ChannelInputGate):
         if stored is None:
             if self._unended:
                 missing = self._names[min(self._unended)]
-                raise OutputLost(f"{missing}: its stored output is cut off before the end of the partition")
+                raise OutputLost(
+                    f"{missing}: the stored output of the producer is cut off before the end of the partition"
+                )
             return False
         block = StoredBlock.decode(bytes(stored))
         channel = self._channel_of.get((block.edge_id, block.producer))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tidegate.model.errors import CorruptFrame
 
-NOT_AGAIN = "is not run again by Spark, which lost what it stored: the JobManager decides"
+NOT_AGAIN = "is not run again by Spark, although its stored output is lost: the JobManager decides what restarts"
 """Message of an attempt that Spark begins a second time, which is not allowed. The TaskManager looks for it in the error of the Spark job."""
 _ORIGIN = struct.Struct("<II")
 

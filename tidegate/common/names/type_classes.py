@@ -86,7 +86,9 @@ class InstantTypeInfo(BasicTypeInfo, metaclass=_StandsFor):
     def type_of(cls, basic_type: BasicType) -> TypeInformation:
         """Returns ``Types.INSTANT()``. Raises ``InvalidJob`` for any other basic type."""
         if basic_type is not BasicType.INSTANT:
-            raise InvalidJob(f"InstantTypeInfo is the type of instants, not of {basic_type}; use Types")
+            raise InvalidJob(
+                f"InstantTypeInfo is the type of instants, not of {basic_type}; take a type of Types, such as Types.LONG()"
+            )
         return cls._means[0]
 
 

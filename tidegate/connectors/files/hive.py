@@ -40,7 +40,9 @@ def _decoded(text: str, path: str) -> str:
     try:
         return unquote(text, errors="strict")
     except UnicodeDecodeError as error:
-        raise SchemaMismatch(f"{path}: {text!r} is not UTF-8 once its percent signs are decoded") from error
+        raise SchemaMismatch(
+            f"{path}: {text!r} is not UTF-8 once its percent signs are decoded: rename the directory"
+        ) from error
 
 
 def with_fields(schema: pa.Schema, files: Sequence[Values]) -> pa.Schema:
@@ -108,7 +110,9 @@ def _scalar(path: str, field: pa.Field, text: str | None) -> pa.Scalar:
             return pa.scalar(None if text is None else datetime.time.fromisoformat(text), field.type)
         return pa.scalar(text, pa.string()).cast(field.type)
     except Exception as error:
-        raise SchemaMismatch(f"{path}: column {field.name!r} is {field.type}, its directory says {text!r}") from error
+        raise SchemaMismatch(
+            f"{path}: column {field.name!r} is {field.type}, its directory says {text!r}, which is none: rename it, or declare the column as text"
+        ) from error
 
 
 def _with_constants(data: pa.RecordBatch, constants: Mapping[str, pa.Scalar], schema: pa.Schema) -> pa.RecordBatch:

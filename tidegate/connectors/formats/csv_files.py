@@ -98,7 +98,9 @@ class CsvSchemaFormat(FileFormat):
         if layout.use_header:
             found = next(records, None)
             if layout.strict_headers and found is not None and found != layout.names:
-                raise SchemaMismatch(f"{path} has the header {found}, the schema has the columns {layout.names}")
+                raise SchemaMismatch(
+                    f"{path} has the header {found}, the schema has the columns {layout.names}: give both the same names in the same order"
+                )
         if layout.skip_first_data_row:
             next(records, None)
 

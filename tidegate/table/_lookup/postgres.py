@@ -217,7 +217,8 @@ def _values(table: str, name: str, texts: list[bytes | None], type: pa.DataType)
         return made.cast(type)
     except pa.ArrowInvalid as error:
         raise SchemaMismatch(
-            f"the column {name!r} of the table {table} is {type} here, and a value in PostgreSQL is none: {error}"
+            f"the column {name!r} of the table {table} is declared as {type}, and a value of it in PostgreSQL does not fit: {error}; declare "
+            "another type"
         ) from error
 
 

@@ -302,7 +302,7 @@ def test_a_subpartition_is_read_once(net: Net) -> None:
 
 def test_an_unknown_producer_is_told_at_once(net: Net) -> None:
     net.consumer(0, [])
-    with pytest.raises(UnknownAttempt, match="not a producer of"):
+    with pytest.raises(UnknownAttempt, match="which reads nothing from it"):
         net.endpoints[0].connect(ProducerAddress(producer_id(5), "127.0.0.1:1"))
 
 

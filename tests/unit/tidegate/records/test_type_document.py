@@ -74,7 +74,7 @@ class _Runs:
     ids=range(11),
 )
 def test_other_bytes_are_refused_and_run_nothing(content: bytes) -> None:
-    with pytest.raises(CorruptData, match="the types cannot be read"):
+    with pytest.raises(CorruptData, match="a description of types cannot be read"):
         types_from_json(content, 1)
 
 
