@@ -91,7 +91,7 @@ class Upgrade:
             unread = any(StateOutcome.CANNOT_BE_READ.name in finding.outcomes for finding in findings)
             if not left or not unread or _is_there(path):
                 return checkpoint, findings
-        raise AssertionError("every turn of the loop should have returned or raised")
+        raise AssertionError("the check of the savepoint ended without a result and without an error")
 
     def run(self, new: Program, directory: str, *, allow_non_restored_state: bool) -> Upgraded:
         """Stops the job with a savepoint and starts the new version from it, or the old one again.

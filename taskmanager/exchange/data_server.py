@@ -104,7 +104,7 @@ class DataServer:
             except OSError as error:
                 if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
                     raise
-                log.warning("no file descriptor is left for a data connection: %s", error)
+                log.warning("no file descriptor is left for a data connection (ulimit -n raises the limit): %s", error)
                 self.loop.pause(listener)
                 self.loop.call_at(self.settings.clock() + _ACCEPT_PAUSE_MS, lambda: self.listen_on(listener))
                 return

@@ -296,7 +296,9 @@ def _plain(table: pa.Table) -> pa.Table:
         try:
             columns.append(column.cast(kind))
         except (pa.ArrowException, NotImplementedError) as error:
-            raise SchemaMismatch(f"column {name!r} of type {column.type} cannot be one of {kind}: {error}") from error
+            raise SchemaMismatch(
+                f"column {name!r} of type {column.type} cannot be converted to {kind}: {error}"
+            ) from error
     return pa.table(columns, names=table.column_names)
 
 

@@ -303,7 +303,9 @@ class QueryableStateClient:
         for row, group in enumerate(requested.groups):
             place = places.get(group)
             if place is None:
-                raise StateNotServed(f"no subtask serves key group {group} of state '{name}' just now")
+                raise StateNotServed(
+                    f"no subtask serves key group {group} of state '{name}' just now; ask again when the job runs"
+                )
             of_attempt.setdefault(place.attempt, (place, []))[1].append(row)
         found = [
             self._ask_server(place, name, requested, rows[start : start + REQUEST_KEYS], until_s)

@@ -126,7 +126,7 @@ def parse_users(text: str, place: str) -> tuple[Credential, ...]:
         try:
             one = _parsed(words)
             if roles.setdefault(one.user.name, one.user.role) is not one.user.role:
-                raise ValueError(f"{one.user.name} has another role above")
+                raise ValueError(f"{one.user.name} has another role above; give each user one role")
         except ValueError as error:
             problems.append(f"{place} line {number}: {error}")
         else:

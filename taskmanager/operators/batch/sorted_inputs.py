@@ -144,7 +144,8 @@ class SortedInputs(Operator):
 
     def freeze(self, checkpoint_id: int) -> FrozenState | None:
         raise InvalidJob(
-            f"operator '{self._name}' sorts its input in BATCH execution mode, which has no checkpoints or savepoints"
+            f"operator '{self._name}' sorts its input in BATCH execution mode, which has no checkpoints or savepoints: run the "
+            "job in STREAMING mode for them"
         )
 
     def close(self) -> None:

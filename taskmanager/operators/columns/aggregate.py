@@ -206,7 +206,7 @@ class ColumnarTotals(ColumnarAggregate):
     def freeze(self, checkpoint_id: int) -> FrozenState | None:
         raise InvalidJob(
             f"operator '{self._plan.operator}' gives its results at the end of the input in BATCH execution mode, which has no "
-            "checkpoints or savepoints"
+            "checkpoints or savepoints: run the job in STREAMING mode for them"
         )
 
 

@@ -79,7 +79,7 @@ class AsyncBatchesOperator(FunctionOperatorBase):
         context = self.context
         if context.background.open_async_calls is None:
             raise InvalidJob(
-                f"operator '{self._name}': its coroutines need an event loop, which this environment does not have"
+                f"operator '{self._name}': the coroutines of its function need the event loop of a TaskManager, and this operator runs without one"
             )
         self._calls = context.background.open_async_calls(self._on_answers)
         self._kept = self._user.restore(context).get_list_state(IN_FLIGHT_STATE)

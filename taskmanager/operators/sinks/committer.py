@@ -51,7 +51,9 @@ class CommitterOperator(Operator):
         self._votes += [msgspec.msgpack.decode(vote) for vote in batch.values]
 
     def freeze(self, checkpoint_id: int) -> FrozenState | None:
-        raise InvalidJob(f"operator '{self._name}' commits at the end of a job in BATCH mode, which has no checkpoints")
+        raise InvalidJob(
+            f"operator '{self._name}' commits at the end of a job in BATCH mode, which has no checkpoints: run it in STREAMING mode for them"
+        )
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Commits all votes, at the end of data."""

@@ -324,8 +324,10 @@ class RecordReading:
             except Exception as error:  # fastavro raises whatever the bytes lead it to
                 reason = f"{type(error).__name__}: {error}" if str(error) else "it ends too early"
                 raise PoisonRecord(index, f"not an Avro record of its schema: {reason}") from error
-            if not self._ignores_rest and (left := len(stream.read(1))):
-                raise PoisonRecord(index, f"not an Avro record of its schema: {left} or more bytes follow it")
+            if not self._ignores_rest and stream.read(1):
+                raise PoisonRecord(
+                    index, "not an Avro record of its schema: the message has more bytes behind the record"
+                )
         return found
 
     def _of(self, writer: SchemaText) -> AvroType:

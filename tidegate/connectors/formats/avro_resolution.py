@@ -299,7 +299,9 @@ def _enum(written: AvroType, wanted: AvroType, path: str) -> AvroType:
 
     def symbol(index: FieldValue) -> FieldValue:
         if not 0 <= index < len(symbols):
-            raise Unresolved(f"{_at(path)} has the symbol number {index} of an enum of {len(symbols)}")
+            raise Unresolved(
+                f"{_at(path)} has the symbol number {index} of an enum of {len(symbols)} symbols, counted from 0"
+            )
         found = symbols[index]
         if found is None:
             raise Unresolved(f"{_at(path)} is {written['symbols'][index]!r}, which is no symbol of {wanted['name']}")

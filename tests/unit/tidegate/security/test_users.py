@@ -85,7 +85,7 @@ def test_every_wrong_line_is_told_with_its_number() -> None:
         "users line 4: 'root' is none of the roles view, data, operate, deploy",
         "users line 5: a credential is sha256: or cert:, and 64 hex digits",
         "users line 6: 'x/y' is not a valid name, which has up to 64 letters, digits, and any of . _ @ -",
-        "users line 8: d has another role above",
+        "users line 8: d has another role above; give each user one role",
     ]
 
 
