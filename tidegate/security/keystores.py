@@ -144,7 +144,9 @@ def _load_pkcs12(path: Path, data: bytes, password: str) -> pkcs12.PKCS12KeyAndC
         return pkcs12.load_pkcs12(data, password.encode() if password else None)
     except (ValueError, UnsupportedAlgorithm) as error:
         why = (
-            "its password is another" if "password" in str(error).lower() else f"it is neither PKCS12 nor PEM ({error})"
+            "its password is not the one that is set"
+            if "password" in str(error).lower()
+            else f"it is neither PKCS12 nor PEM ({error})"
         )
         raise ConfigurationError(f"cannot open {path}: {why}") from None
 
@@ -162,7 +164,7 @@ def _pem_identity(
     except TypeError:
         raise ConfigurationError(f"the private key of {path} is encrypted; set the password of the key") from None
     except (ValueError, UnsupportedAlgorithm) as error:
-        why = "its password is another" if is_encrypted else str(error)
+        why = "its password is not the one that is set" if is_encrypted else str(error)
         raise ConfigurationError(f"cannot read the private key of {path}: {why}") from None
     certificates = _pem_certificates(path, data)
     if not certificates:

@@ -134,7 +134,7 @@ def _roles(pairs: Sequence[str]) -> dict[str, Role]:
                 f"{key}: {pair!r} is not group:role with one of {', '.join(one.value for one in Role)}"
             )
         if found.setdefault(group, Role(role)) is not Role(role):
-            raise ConfigurationError(f"{key}: {group} has two roles")
+            raise ConfigurationError(f"{key}: {group} has two roles; give it one")
     return found
 
 

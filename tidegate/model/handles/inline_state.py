@@ -37,7 +37,8 @@ def inline_state_of(manifest: CheckpointManifest) -> dict[ContentKey, bytes]:
                 key = (handle.checksum, handle.size_bytes)
                 if found.setdefault(key, handle.data) != handle.data:
                     raise InternalError(
-                        f"checkpoint {manifest.checkpoint_id}: two states of {operator.name!r} have the checksum {handle.checksum}"
+                        f"checkpoint {manifest.checkpoint_id}: two different states of operator {operator.name!r} have the same checksum, "
+                        f"{handle.checksum}"
                     )
     return found
 

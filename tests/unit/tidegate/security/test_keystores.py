@@ -106,8 +106,8 @@ def test_what_expires_first_counts(authority: Credentials) -> None:
     ("file", "passwords", "message"),
     [
         ("missing", Passwords(), "cannot read the keystore {path}: No such file or directory"),
-        ("internal.keystore", Passwords("other"), "cannot open {path}: its password is another"),
-        ("internal.keystore", Passwords(), "cannot open {path}: its password is another"),
+        ("internal.keystore", Passwords("other"), "cannot open {path}: its password is not the one that is set"),
+        ("internal.keystore", Passwords(), "cannot open {path}: its password is not the one that is set"),
         (
             "old.jks",
             Passwords("secret1"),
@@ -137,7 +137,10 @@ def test_pem_that_cannot_be_used(tmp_path: Path, authority: Credentials, own: Cr
     assert refusal(own.chain_pem()).startswith("the keystore FILE has no private key")
     assert refusal(own.key_pem()) == ("the keystore FILE has no certificate of its private key; put it beside the key")
     assert refusal(encrypted) == "the private key of FILE is encrypted; set the password of the key"
-    assert refusal(encrypted, Passwords("other")) == "cannot read the private key of FILE: its password is another"
+    assert (
+        refusal(encrypted, Passwords("other"))
+        == "cannot read the private key of FILE: its password is not the one that is set"
+    )
     assert refusal(own.key_pem() + authority.chain_pem()) == (
         "no certificate in the keystore FILE belongs to its private key; put the certificate of that key into it"
     )

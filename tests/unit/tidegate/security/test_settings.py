@@ -62,7 +62,7 @@ def test_a_password_that_is_another_is_said_without_it(tmp_path: Path) -> None:
     file = tmp_path / "own.p12"
     file.write_bytes(pkcs12_of(issue(AUTHORITY, [], NOW, LONG), "hush"))
     texts = {**stores(tmp_path), "security.ssl.internal.keystore": str(file), "security.ssl.keystore-password": "wrong"}
-    with pytest.raises(ConfigurationError, match="own.p12: its password is another") as told:
+    with pytest.raises(ConfigurationError, match="own.p12: its password is not the one that is set") as told:
         internal_tls(of(texts))
     assert "wrong" not in told.value.message
 
