@@ -90,5 +90,5 @@ def test_a_metadata_that_holds_something_else_is_refused_by_name() -> None:
 def test_two_contents_under_one_checksum_are_never_mixed_up() -> None:
     liar = replace(inline(b"other!"), checksum=inline(b"counts").checksum)
     lying = replace(SNAPSHOT, operator=(OperatorStateHandle("l", StateRedistribution.SPLIT, 1, liar),))
-    with pytest.raises(InternalError, match="two states of 'count'"):
+    with pytest.raises(InternalError, match="two different states of operator 'count'"):
         inline_state_of(manifest_of(_0=lying))
