@@ -141,7 +141,7 @@ def test_what_is_not_there_is_named(server: PostgresServer) -> None:
     with pytest.raises(InvalidJob, match=r"doesn't support type: ARRAY<INT>, of the column 'a'"):
         check_type("t", "a", parse_type("ARRAY<INT>"))
     table = lookup(server, "several", "ROW<k INT, word INT>", 0)
-    with pytest.raises(SchemaMismatch, match="the column 'word' of the table several is int32 here"):
+    with pytest.raises(SchemaMismatch, match="the column 'word' of the table several is declared as int32"):
         table.look_up(key_batch(k=pa.array([1], pa.int32())))
     table.close()
     table = lookup(server, "things", "ROW<tag STRING>", 0)
