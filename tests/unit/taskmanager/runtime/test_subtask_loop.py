@@ -265,7 +265,7 @@ def test_a_subtask_behind_finished_producers_is_triggered_by_the_jobmanager() ->
 def test_records_behind_the_end_of_data_are_a_broken_stream() -> None:
     subtask = Subtask()
     subtask.send(0, EndOfData(), numbers(1))
-    with pytest.raises(CorruptFrame, match="channel 0 after its end of data"):
+    with pytest.raises(CorruptFrame, match="input channel 0 sent records after its end of data"):
         subtask.run()
     other = Subtask()
     other.send(0, EndOfPartition())

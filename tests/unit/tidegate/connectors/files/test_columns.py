@@ -98,7 +98,7 @@ def test_a_column_that_a_file_has_not_is_null_and_types_are_converted(tmp_path: 
     assert read(tmp_path / "f", kind) == [Row(id=None, when=Instant(1, 0), more=None)]
     assert read(tmp_path / "f", kind, is_case_sensitive=False) == [Row(id=1, when=Instant(1, 0), more=None)]
     pq.write_table(pa.table({"id": ["x"], "ID": ["y"]}), tmp_path / "f")
-    with pytest.raises(SchemaMismatch, match="'id' is int64"):
+    with pytest.raises(SchemaMismatch, match="'id' is declared as int64"):
         read(tmp_path / "f", kind)
     with pytest.raises(SchemaMismatch, match="differ in case only"):
         read(tmp_path / "f", kind, is_case_sensitive=False)
