@@ -140,7 +140,7 @@ class JobMaster:
             return  # it is being canceled, or has failed meanwhile
         if isinstance(found, ErrorInfo):
             self.lifecycle.amend(found)
-            self.lifecycle.on(JobEvent.FAILED_FOR_GOOD)
+            self.lifecycle.on(JobEvent.FAILED_FOR_GOOD, _in_one_line(found))
             self._stop()
             return
         self.lifecycle.count_restart()
@@ -358,12 +358,12 @@ class JobMaster:
         failed = execution.subtask_id if execution is not None and not everything else None
         if execution is not None and execution.is_restore_of_damage(failure):
             self._restoring.on_damaged(failure)
-            self._cancel_for(self._failover.restart_all(self._buffer.now_ms), "WARN", failure.message)
+            self._cancel_for(self._failover.restart_all(self._buffer.now_ms), "WARN", _in_one_line(failure))
             return
         decision = self._failover.decide(failure, failed, self._buffer.now_ms)
         if isinstance(decision, FailTheJob):
             self.lifecycle.amend(decision.failure)
-            self.lifecycle.on(JobEvent.FAILED_FOR_GOOD)
+            self.lifecycle.on(JobEvent.FAILED_FOR_GOOD, _in_one_line(decision.failure))
             self._stop()
             return
         self._restart_later(decision, failure)
@@ -372,12 +372,13 @@ class JobMaster:
         if decision.is_new:
             self.lifecycle.count_restart()
             self.rescaling.on_failover(failure)
-        self._cancel_for(decision, "WARN", failure.message)
+        self._cancel_for(decision, "WARN", _in_one_line(failure))
 
     def _cancel_for(self, decision: RestartLater, level: str, why: str) -> None:
         self.lifecycle.on(JobEvent.RESTART_DECIDED)
         delay_ms, count = decision.at_ms - self._buffer.now_ms, len(decision.affected)
-        self._buffer.log(level, f"restarting {count} tasks in {delay_ms} ms: {why}", job=self.job_id)
+        tasks = "1 task" if count == 1 else f"{count} tasks"
+        self._buffer.log(level, f"restarting {tasks} in {delay_ms} ms: {why}", job=self.job_id)
         self._buffer.start_timer(self._timer(RESTART_TIMER), delay_ms)
         for subtask in decision.affected:
             self._attempts.cancel(self.executions[subtask])
@@ -531,3 +532,9 @@ class JobMaster:
 
     def _timer(self, kind: str) -> str:
         return f"job/{self.job_id}/{kind}"
+
+
+def _in_one_line(failure: ErrorInfo) -> str:
+    """Returns a failure for the log: the task, unless the message names it, and the message."""
+    names_task = not failure.origin or failure.origin in failure.message
+    return failure.message if names_task else f"{failure.origin}: {failure.message}"

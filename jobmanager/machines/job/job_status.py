@@ -84,13 +84,14 @@ class JobStatusHistory:
         """Tells whether the event is allowed in the current state."""
         return event in JOB_TRANSITIONS[self.state]
 
-    def on(self, event: JobEvent) -> bool:
-        """Enters the state to which the event leads; returns ``False`` when the event is not allowed in the current state."""
+    def on(self, event: JobEvent, why: str = "") -> bool:
+        """Enters the state to which the event leads; returns ``False`` when the event is not allowed in the current state. ``why``: for the log."""
         state = JOB_TRANSITIONS[self.state].get(event)
         if state is None:
             return False
         if state is not self.state:
-            self._buffer.log("INFO", f"job {self._name!r} is {state.value}", job=self._job_id)
+            cause = f": {why}" if why else ""
+            self._buffer.log("INFO", f"job {self._name!r} is {state.value}{cause}", job=self._job_id)
             self.state = state
             self.timestamps_ms[state] = self._buffer.now_ms
             self._buffer.changed(self._job_id)

@@ -19,6 +19,7 @@ from tidegate.jobmanager.machines import commands as c
 from tidegate.jobmanager.machines import events as e
 from tidegate.model.errors import ErrorInfo, UnknownAttempt, Unreachable, UserError
 from tidegate.model.graph import Partitioner
+from tidegate.model.ids import TaskManagerId
 from tidegate.model.states import ExecutionState as E
 from tidegate.model.states import JobState as J
 
@@ -283,6 +284,26 @@ def test_events_of_an_unknown_job_are_logged_only(event: e.Event) -> None:
     cluster = Cluster()
     [logged] = cluster.tell(event)
     assert isinstance(logged, c.Log)
+
+
+def logged(commands: list[c.Command]) -> list[str]:
+    return [command.message for command in commands if isinstance(command, c.Log)]
+
+
+def test_the_log_of_a_restart_names_the_task_once_and_the_cause() -> None:
+    strategy = {"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.attempts": "1"}
+    cluster = running_job(configuration=strategy)
+    commands = cluster.tell(e.TaskStateChanged(cluster.attempt("source"), E.FAILED, FAULT))
+    assert logged(commands) == [
+        "job 'job' is RESTARTING",
+        f"restarting 4 tasks in 1000 ms: source (1/2)#0 on tm-1: {FAULT.message}",
+    ]
+    cluster.cancel_tasks()
+    cluster.pass_time(1_000)
+    cluster.start_tasks()
+    lost = e.TaskManagerConnectionLost(TaskManagerId("tm-1"), "s1", "its process ended", is_gone=True)
+    named = "source (1/2)#1 on tm-1: TaskManager tm-1 is lost: its connection broke (its process ended)"
+    assert logged(cluster.tell(lost))[1].startswith(f"job 'job' is FAILING: {named} (Recovery is suppressed by ")
 
 
 def test_a_job_id_is_taken_once() -> None:
