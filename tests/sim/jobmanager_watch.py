@@ -4,9 +4,10 @@ machine only to ask what its executions were."""
 from __future__ import annotations
 
 from tests.sim.handles import origin_of
+from tests.sim.laws import Law, LawBroken
 from tests.sim.shared_watch import SharedFilesWatch
 from tests.sim.storage import Storage
-from tests.sim.watch import ADOPTION, ENDING, SHAPE, SHARED, LawBroken, Watch
+from tests.sim.watch import Watch
 from tidegate.jobmanager.machines import commands as c
 from tidegate.jobmanager.machines import events as e
 from tidegate.jobmanager.machines.dispatcher import Dispatcher
@@ -113,7 +114,7 @@ class JobManagerWatch:
         self._reasons_to_start += 1
         for execution in self._executions():
             if execution.state is ExecutionState.RUNNING and execution.attempt in self._watch.over:
-                raise LawBroken(ADOPTION, f"{execution.attempt} was over, and is adopted")
+                raise LawBroken(Law.ADOPTION, f"{execution.attempt} was over, and is adopted")
             if execution.state is ExecutionState.RUNNING and execution.task_manager_id is not None:
                 self._adopted[execution.attempt] = execution.task_manager_id
 
@@ -159,7 +160,7 @@ class JobManagerWatch:
         assert execution is not None, event.attempt
         now = (execution.state, execution.at_end_of_data, execution.attempt)
         if now != self._before:
-            raise LawBroken(6, f"{type(event).__name__} of {event.attempt} turned {self._before} into {now}")
+            raise LawBroken(Law.FENCED, f"{type(event).__name__} of {event.attempt} turned {self._before} into {now}")
 
     # ---- commands ----------------------------------------------------------------------------------------------------
 
@@ -177,7 +178,7 @@ class JobManagerWatch:
                 self._on_confirm(command)
             case c.AbortCheckpoint():
                 if command.checkpoint_id in self._told_durable:
-                    raise LawBroken(4, f"checkpoint {command.checkpoint_id} is complete and aborted")
+                    raise LawBroken(Law.COMPLETE, f"checkpoint {command.checkpoint_id} is complete and aborted")
             case c.FreeSlot():
                 self._on_free(command)
             case c.CloseTaskManager(lost, _, _):
@@ -191,7 +192,7 @@ class JobManagerWatch:
     def _on_start(self, command: c.CreateLocation) -> None:
         self._starts += 1
         if self._starts > self._reasons_to_start:
-            raise LawBroken(1, f"checkpoint {command.checkpoint_id} was started by nobody")
+            raise LawBroken(Law.TRIGGER, f"checkpoint {command.checkpoint_id} was started by nobody")
         running = [x.attempt for x in self._executions() if x.state is ExecutionState.RUNNING]
         self._expected[command.checkpoint_id] = frozenset(running)
         if command.snapshot_type.is_savepoint:
@@ -201,7 +202,9 @@ class JobManagerWatch:
 
     def _on_trigger(self, command: c.TriggerCheckpoint) -> None:
         if self._must_be_full and not self._told_durable - self._savepoints and not command.options.is_full:
-            raise LawBroken(SHARED, f"{command.checkpoint_id} may refer to files of a checkpoint that was not claimed")
+            raise LawBroken(
+                Law.SHARED, f"{command.checkpoint_id} may refer to files of a checkpoint that was not claimed"
+            )
         self._triggered.add(command.checkpoint_id)
         graph = self._machine._jobs[self._job_id].executions
         for attempt in command.attempts:
@@ -209,22 +212,28 @@ class JobManagerWatch:
             for edge in graph.inputs_of(attempt.vertex_id):
                 producers = graph.producers(edge, attempt.subtask)
                 if any(graph.executions_of(edge.source)[p].state is ExecutionState.RUNNING for p in producers):
-                    raise LawBroken(1, f"{attempt} is triggered for {command.checkpoint_id}, but has running producers")
+                    raise LawBroken(
+                        Law.TRIGGER, f"{attempt} is triggered for {command.checkpoint_id}, but has running producers"
+                    )
 
     def _on_submit(self, command: c.SubmitTask) -> None:
         """A restore may not overtake a write that may be durable: sinks would abort what that checkpoint holds."""
         if self._writing:
-            raise LawBroken(4, f"{command.deployment.attempt} is deployed while {self._writing} may become complete")
+            raise LawBroken(
+                Law.COMPLETE, f"{command.deployment.attempt} is deployed while {self._writing} may become complete"
+            )
         place = command.deployment.attempt.subtask_id
         twins = [a for a in self._adopted.keys() & self._watch.alive if a.subtask_id == place]
         if twins:
-            raise LawBroken(ADOPTION, f"{command.deployment.attempt} is deployed beside {twins}, which were adopted")
+            raise LawBroken(
+                Law.ADOPTION, f"{command.deployment.attempt} is deployed beside {twins}, which were adopted"
+            )
         self._check_shape(command.deployment)
         restore = command.deployment.restore
         newest = max(self._told_durable - self._savepoints, default=self._restored_id)
         if (restore.checkpoint_id if restore else 0) != newest:
             raise LawBroken(
-                5, f"{command.deployment.attempt} does not start from {newest}, the latest that is complete"
+                Law.PUBLISHED, f"{command.deployment.attempt} does not start from {newest}, the latest that is complete"
             )
 
     def _check_shape(self, deployment: TaskDeployment) -> None:
@@ -234,50 +243,56 @@ class JobManagerWatch:
             is_known = self._machine.job(self._job_id)
             assert is_known is not None
             if is_known.rescales:
-                raise LawBroken(SHAPE, f"{attempt} is of another shape, and the store knows of none")
+                raise LawBroken(Law.SHAPE, f"{attempt} is of another shape, and the store knows of none")
         elif deployment.parallelism != shape.parallelism[attempt.vertex_id] or attempt.attempt < shape.first_attempt:
-            raise LawBroken(SHAPE, f"{attempt} of {deployment.parallelism} is deployed, and the store has {shape}")
+            raise LawBroken(Law.SHAPE, f"{attempt} of {deployment.parallelism} is deployed, and the store has {shape}")
 
     def _on_free(self, command: c.FreeSlot) -> None:
         used = [x.attempt for x in self._executions() if x.allocation_id == command.allocation_id and x.is_deployed]
         if used and not self._state.is_terminal:
-            raise LawBroken(ADOPTION, f"the slot is freed in which {used} run")
+            raise LawBroken(Law.ADOPTION, f"the slot is freed in which {used} run")
 
     def _on_write(self, command: c.WriteManifest) -> None:
         checkpoint_id = command.checkpoint_id
         self._writing.add(checkpoint_id)
         missing = self._expected[checkpoint_id] - self._acknowledged.get(checkpoint_id, set())
         if missing:
-            raise LawBroken(4, f"_metadata of {checkpoint_id} without the acknowledgements of {sorted(missing)}")
+            raise LawBroken(
+                Law.COMPLETE, f"_metadata of {checkpoint_id} without the acknowledgements of {sorted(missing)}"
+            )
         expected = {str(a) for a in self._expected[checkpoint_id]}
         for operator in command.manifest.operators:
             strangers = {origin_of(s) for s in operator.subtasks.values()} - expected
             if strangers:
-                raise LawBroken(6, f"_metadata of {checkpoint_id} holds state of {strangers}")
+                raise LawBroken(Law.FENCED, f"_metadata of {checkpoint_id} holds state of {strangers}")
 
     def _on_confirm(self, command: c.ConfirmCheckpoint) -> None:
         checkpoint_id = command.checkpoint_id
         is_durable = (self._job_id, checkpoint_id) in self._storage.ever_durable
         if checkpoint_id not in self._told_durable or not is_durable:
-            raise LawBroken(4, f"checkpoint {checkpoint_id} is confirmed, but _metadata is not known to be durable")
+            raise LawBroken(
+                Law.COMPLETE, f"checkpoint {checkpoint_id} is confirmed, but _metadata is not known to be durable"
+            )
         if checkpoint_id in self._savepoints - self._stops:
-            raise LawBroken(4, f"savepoint {checkpoint_id} is confirmed")
+            raise LawBroken(Law.COMPLETE, f"savepoint {checkpoint_id} is confirmed")
 
     def _on_discard(self, command: c.DiscardCheckpoint) -> None:
         checkpoint_id, restore = command.checkpoint_id, self._restore
         if command.location in self._damaged:
-            raise LawBroken(7, f"{command.location} is deleted, since it could not be read")
+            raise LawBroken(Law.ABORTED, f"{command.location} is deleted, since it could not be read")
         if restore is not None and command.location == restore.location:
             if restore.claim_mode is not ClaimMode.CLAIM:
-                raise LawBroken(7, f"{command.location} is deleted, but was not claimed")
+                raise LawBroken(Law.ABORTED, f"{command.location} is deleted, but was not claimed")
         elif checkpoint_id in self._told_durable & self._savepoints:
-            raise LawBroken(7, f"savepoint {checkpoint_id} is deleted")
+            raise LawBroken(Law.ABORTED, f"savepoint {checkpoint_id} is deleted")
         if checkpoint_id in self._unsettled:
-            raise LawBroken(4, f"checkpoint {checkpoint_id} is deleted while nobody knows whether it is durable")
+            raise LawBroken(
+                Law.COMPLETE, f"checkpoint {checkpoint_id} is deleted while nobody knows whether it is durable"
+            )
         latest = self._machine.checkpoints(self._job_id)
         newest = latest.latest_completed_id if latest else None
         if checkpoint_id == newest and not self._state.is_terminal:
-            raise LawBroken(4, f"checkpoint {checkpoint_id} is the latest and is deleted")
+            raise LawBroken(Law.COMPLETE, f"checkpoint {checkpoint_id} is the latest and is deleted")
 
     def _check_ended_checkpoints(self, event: e.Event, commands: list[c.Command]) -> None:
         """Law 7 (and the last part of law 4): how a checkpoint that is pending no more was told to its tasks."""
@@ -286,7 +301,7 @@ class JobManagerWatch:
         for checkpoint_id in ended:
             self._over.add(checkpoint_id)
             if checkpoint_id not in self._told_durable and self._is_an_ending(event):
-                raise LawBroken(ENDING, f"{checkpoint_id} failed because subtasks finish: {event}")
+                raise LawBroken(Law.ENDING, f"{checkpoint_id} failed because subtasks finish: {event}")
             if checkpoint_id not in self._triggered:
                 continue
             live = {a for a in self._expected[checkpoint_id] if self._is_live(a)}
@@ -300,10 +315,13 @@ class JobManagerWatch:
                 continue
             if live - told and not self._state.is_terminal:
                 what = "completed" if completed else "failed"
-                raise LawBroken(4 if completed else 7, f"{checkpoint_id} {what}, {sorted(live - told)} are not told")
+                raise LawBroken(
+                    Law.COMPLETE if completed else Law.ABORTED,
+                    f"{checkpoint_id} {what}, {sorted(live - told)} are not told",
+                )
             discarded = any(isinstance(x, c.DiscardCheckpoint) and x.checkpoint_id == checkpoint_id for x in commands)
             if not completed and checkpoint_id in self._located and not discarded:
-                raise LawBroken(7, f"{checkpoint_id} failed, and its files are left")
+                raise LawBroken(Law.ABORTED, f"{checkpoint_id} failed, and its files are left")
 
     def _is_an_ending(self, event: e.Event) -> bool:
         """Nothing is wrong with a subtask: it has finished, or is about to."""
@@ -322,14 +340,16 @@ class JobManagerWatch:
         for place, files in self._incomplete:
             left = files & self._storage.files.get(place.location, set())
             if left and place.checkpoint_id not in self._not_removed:
-                raise LawBroken(7, f"{place.location} was found incomplete, and files of {sorted(left)} are left")
+                raise LawBroken(
+                    Law.ABORTED, f"{place.location} was found incomplete, and files of {sorted(left)} are left"
+                )
         for checkpoint_id, location in self._located.items():
             if location in self._storage.manifests or checkpoint_id in self._not_removed:
                 continue
             writers = self._storage.files.get(location, set())
             left = self._watch.writers(writers, checkpoint_id) & self._acknowledged.get(checkpoint_id, set())
             if left:
-                raise LawBroken(7, f"files of {sorted(left)} are left in failed checkpoint {checkpoint_id}")
+                raise LawBroken(Law.ABORTED, f"files of {sorted(left)} are left in failed checkpoint {checkpoint_id}")
         self.shared.check_leftovers()
 
     # ---- what is asked of the machine --------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from tests.sim.laws import Law, LawBroken
 from tests.sim.schedule import RECONNECT_MS, Mix, Outcome, Schedule
-from tests.sim.watch import LINK, LawBroken
 from tests.sim.world import NO_FAULTS
 
 CALM = Mix(stops=0, cancels=0, rescales=1, adaptive=0.0)
@@ -45,5 +45,5 @@ def outcomes(seed: int) -> Iterator[Outcome]:
     for step in range(first, calm.steps, max(1, calm.steps // STEPS)):
         outcome = CalmSchedule(seed, step).run()
         if outcome.restarts > expected.restarts:
-            raise LawBroken(LINK, f"seed {seed}: its connection broke at step {step}, and something restarted")
+            raise LawBroken(Law.LINK, f"seed {seed}: its connection broke at step {step}, and something restarted")
         yield outcome

@@ -14,9 +14,9 @@ from tests.sim.context import TaskContext
 from tests.sim.handles import FileGone
 from tests.sim.in_flight import Flights, replayed
 from tests.sim.job import SINK, SOURCE
+from tests.sim.laws import Law, LawBroken
 from tests.sim.operators import CounterOperator, Frozen, Operator, SinkOperator, SourceOperator
 from tests.sim.outputs import Outputs
-from tests.sim.watch import SHARED, LawBroken
 from tidegate.jobmanager.machines import events as e
 from tidegate.model.channel_events import Barrier, CancelBarrier, EndOfData, EndOfPartition
 from tidegate.model.checkpoint import Acknowledgement, Alignment, CheckpointMetrics, SubtaskSnapshot
@@ -103,7 +103,7 @@ class ModelSubtask:
             try:
                 self.operator.open()
             except FileGone as gone:
-                raise LawBroken(SHARED, f"{self.attempt} restores from {gone}, which was deleted") from gone
+                raise LawBroken(Law.SHARED, f"{self.attempt} restores from {gone}, which was deleted") from gone
             self._live(lifecycle.Initialized())
             self.replay(replayed(self.deployment))
             self.wake()

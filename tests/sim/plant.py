@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
+from tests.sim.laws import Law
 from tests.sim.schedule import EVERYTHING, Mix
 
 
 @dataclass(frozen=True, slots=True)
 class Plant:
-    """``laws``: numbers of the checkers that may catch it; 0 is the exact output in the end."""
+    """``laws``: those that may catch it."""
 
     name: str
-    laws: frozenset[int]
+    laws: frozenset[Law]
     plant: Callable[[], Any]
     mix: Mix = EVERYTHING
     """Schedules in which it has many occasions."""

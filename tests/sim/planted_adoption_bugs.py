@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+from tests.sim.laws import Law
 from tests.sim.plant import Plant, patched
 from tests.sim.schedule import Mix
-from tests.sim.watch import ADOPTION
 from tidegate.jobmanager.machines.events import TaskManagerRegistered, TaskStateChanged
 from tidegate.jobmanager.machines.job import adoption
 from tidegate.jobmanager.machines.job.adoption import Adoption
@@ -63,26 +63,26 @@ _fence: Any = slots.fence
 OF_ADOPTION = (
     Plant(
         "what had failed meanwhile is adopted",
-        frozenset({ADOPTION}),
+        frozenset({Law.ADOPTION}),
         patched(Adoption, "note", _adopts_what_has_failed),
         OFTEN,
     ),
     Plant(
         "an attempt that another one has followed is adopted",
-        frozenset({5, 6, ADOPTION}),
+        frozenset({Law.PUBLISHED, Law.FENCED, Law.ADOPTION}),
         patched(adoption, "is_earlier", lambda attempt, last: False),
         Mix(assigned=1.0, parallel=0.5),
         first_seed=300,
     ),
     Plant(
         "the slot of an adopted subtask is freed",
-        frozenset({ADOPTION}),
+        frozenset({Law.ADOPTION}),
         patched(Scheduler, "close_adoption", _frees_slots_of_adopted_subtasks),
         OFTEN,
     ),
     Plant(
         "a confirmation of an earlier leader is obeyed",
-        frozenset({ADOPTION}),
+        frozenset({Law.ADOPTION}),
         lambda: _obeys(_all_leaders_are_obeyed),
         OFTEN,
         first_seed=200,

@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+from tests.sim.laws import Law
 from tests.sim.model_subtask import ModelSubtask
 from tests.sim.operators import CounterOperator, SinkOperator, SourceOperator
 from tests.sim.plant import Plant, patched
 from tests.sim.schedule import Mix
 from tests.sim.storage import Transaction
-from tests.sim.watch import ENDING, SPLITS
 from tidegate.jobmanager.machines import events as e
 from tidegate.jobmanager.machines.checkpoint import coordinator as checkpoint_coordinator
 from tidegate.jobmanager.machines.checkpoint.cleaner import CheckpointCleaner
@@ -150,66 +150,72 @@ def _restores_without_waiting_for_the_storage() -> Iterator[None]:
 OF_THE_LAWS = (
     Plant(
         "everybody is triggered",
-        frozenset({1}),
+        frozenset({Law.TRIGGER}),
         patched(checkpoint_coordinator, "decide_plan", _everybody_is_triggered),
     ),
-    Plant("no alignment", frozenset({2}), patched(ModelSubtask, "block", _no_alignment)),
+    Plant("no alignment", frozenset({Law.CUT}), patched(ModelSubtask, "block", _no_alignment)),
     Plant(
-        "one row too many before the barrier", frozenset({2}), patched(ModelSubtask, "emit_barrier", _one_row_too_many)
+        "one row too many before the barrier",
+        frozenset({Law.CUT}),
+        patched(ModelSubtask, "emit_barrier", _one_row_too_many),
     ),
-    Plant("no copy on write", frozenset({3}), patched(CounterOperator, "copy_on_write", _no_copy_on_write)),
-    Plant("acknowledges twice", frozenset({3}), patched(ModelSubtask, "acknowledge", _acknowledges_twice)),
+    Plant("no copy on write", frozenset({Law.FROZEN}), patched(CounterOperator, "copy_on_write", _no_copy_on_write)),
+    Plant("acknowledges twice", frozenset({Law.FROZEN}), patched(ModelSubtask, "acknowledge", _acknowledges_twice)),
     Plant(
         "confirms before _metadata is durable",
-        frozenset({4, 7}),
+        frozenset({Law.COMPLETE, Law.ABORTED}),
         patched(CheckpointCommands, "write_manifest", _confirms_at_the_last_acknowledgement),
     ),
     Plant(
         "deletes what may be durable",
-        frozenset({4}),
+        frozenset({Law.COMPLETE}),
         patched(CheckpointCoordinator, "on_manifest_failed", _deletes_what_may_be_durable),
     ),
     Plant(
         "completes without an acknowledgement",
-        frozenset({0, 4, SPLITS}),
+        frozenset({Law.OUTPUT, Law.COMPLETE, Law.SPLITS}),
         patched(PendingCheckpoint, "acknowledge", _counts_two_acknowledgements_at_once),
     ),
-    Plant("commits with the vote", frozenset({5}), patched(SinkOperator, "on_prepared", _commits_with_the_vote)),
+    Plant(
+        "commits with the vote",
+        frozenset({Law.PUBLISHED}),
+        patched(SinkOperator, "on_prepared", _commits_with_the_vote),
+    ),
     Plant(
         "takes an old attempt for the current one",
-        frozenset({6}),
+        frozenset({Law.FENCED}),
         patched(ExecutionGraph, "current", _takes_any_attempt_for_the_current_one),
     ),
     Plant(
         "an attempt begins again when its submission is repeated",
-        frozenset({6}),
+        frozenset({Law.FENCED}),
         patched(EndedAttempts, "has_begun", lambda ended, task: False),
     ),
-    Plant("an abort nobody hears of", frozenset({7}), patched(CheckpointCommands, "abort", _says_nothing)),
+    Plant("an abort nobody hears of", frozenset({Law.ABORTED}), patched(CheckpointCommands, "abort", _says_nothing)),
     Plant(
         "files of a failed checkpoint stay",
-        frozenset({7}),
+        frozenset({Law.ABORTED}),
         patched(CheckpointCleaner, "discard_aborted", _removes_nothing),
     ),
     Plant(
         "restores before the storage has answered",
-        frozenset({0, 4, 5}),
+        frozenset({Law.OUTPUT, Law.COMPLETE, Law.PUBLISHED}),
         _restores_without_waiting_for_the_storage,
     ),
     Plant(
         "a checkpoint starts while subtasks are finishing",
-        frozenset({ENDING}),
+        frozenset({Law.ENDING}),
         patched(ExecutionGraph, "is_anyone_leaving", False),
     ),
     Plant(
         "those finish whom a checkpoint counts on that is about to be triggered",
-        frozenset({ENDING}),
+        frozenset({Law.ENDING}),
         patched(PendingCheckpoints, "is_any_untold", False),
         Mix(savepoints=4, checkpoints=4, stops=0, cancels=0, jobmanager_crashes=0),
     ),
     Plant(
         "a successor runs alone among finished siblings",
-        frozenset({0}),
+        frozenset({Law.OUTPUT}),
         patched(failover, "affected_by", _only_its_own_region),
         Mix(parallel=1.0, stops=0, cancels=0, jobmanager_crashes=0, aimed_at_jobmanager=0.0, ends_of_life=0.5),
     ),

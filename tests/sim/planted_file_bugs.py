@@ -10,10 +10,10 @@ from tests.sim.channel import EVERYTHING as EVERYTHING_QUEUED
 from tests.sim.channel import Channel, Row
 from tests.sim.counts import CounterState, FrozenCounts
 from tests.sim.in_flight import Flights
+from tests.sim.laws import Law
 from tests.sim.model_subtask import ModelSubtask
 from tests.sim.plant import Plant, patched
 from tests.sim.schedule import Mix
-from tests.sim.watch import SHARED
 from tidegate.jobmanager.machines import events as e
 from tidegate.jobmanager.machines.checkpoint import coordinator as checkpoint_coordinator
 from tidegate.jobmanager.machines.checkpoint import jobmanager_recovery as job_recovery
@@ -153,98 +153,104 @@ def _key_groups_stay_where_they_were(plan: Any, index: int) -> Any:
 OF_FILES = (
     Plant(
         "deletes what it was lent",
-        frozenset({7, SHARED}),
+        frozenset({Law.ABORTED, Law.SHARED}),
         patched(RetainedCheckpoints, "begin", _owns_whatever_it_started_from),
     ),
     Plant(
         "deletes shared files in use",
-        frozenset({SHARED}),
+        frozenset({Law.SHARED}),
         patched(SharedFile, "is_unused", True),
     ),
     Plant(
         "holds nothing for pending ones",
-        frozenset({SHARED}),
+        frozenset({Law.SHARED}),
         patched(SharedStateRegistry, "hold", _holds_nothing),
         Mix(full_checkpoints=40),
     ),
-    Plant("leaves shared files", frozenset({SHARED}), patched(CheckpointCleaner, "discard_shared", _forgets_to_delete)),
+    Plant(
+        "leaves shared files", frozenset({Law.SHARED}), patched(CheckpointCleaner, "discard_shared", _forgets_to_delete)
+    ),
     Plant(
         "builds on what is not confirmed",
-        frozenset({SHARED}),
+        frozenset({Law.SHARED}),
         patched(CounterState, "freeze", _builds_on_what_is_not_confirmed),
     ),
     Plant(
         "builds on what was not claimed",
-        frozenset({SHARED}),
+        frozenset({Law.SHARED}),
         patched(checkpoint_coordinator, "decide_options", _builds_on_what_was_not_claimed),
     ),
     Plant(
         "loses what the producer had",
-        frozenset({0, 2}),
+        frozenset({Law.OUTPUT, Law.CUT}),
         patched(Flights, "overtaken", _loses_what_the_producer_had),
         Mix(unaligned=1.0, parallel=0.0),
     ),
     Plant(
         "persists past the barrier",
-        frozenset({0, 2}),
+        frozenset({Law.OUTPUT, Law.CUT}),
         patched(Channel, "recorded", _persists_past_the_barrier),
         Mix(unaligned=1.0, parallel=0.0),
     ),
     Plant(
         "replays twice",
-        frozenset({0, 2}),
+        frozenset({Law.OUTPUT, Law.CUT}),
         patched(ModelSubtask, "replay", _replays_twice),
         Mix(unaligned=1.0, parallel=0.0),
     ),
     Plant(
         "everybody replays the data of everybody",
-        frozenset({0, 2}),
+        frozenset({Law.OUTPUT, Law.CUT}),
         patched(channel_assignment, "old_consumers", _deals_channels_to_everybody),
         Mix(unaligned=1.0, parallel=0.0),
     ),
     Plant(
         "data in flight does not move with its key groups",
-        frozenset({0}),
+        frozenset({Law.OUTPUT}),
         patched(channel_assignment, "old_consumers", _deals_channels_as_if_nothing_changed),
         Mix(unaligned=1.0, parallel=0.0),
     ),
     Plant(
         "forgets the newest checkpoint that it finds",
-        frozenset({0, 5, 7}),
+        frozenset({Law.OUTPUT, Law.PUBLISHED, Law.ABORTED}),
         patched(job_recovery, "take_inventory", _forgets_the_newest),
     ),
     Plant(
         "leaves what it finds incomplete",
-        frozenset({7}),
+        frozenset({Law.ABORTED}),
         patched(job_recovery, "take_inventory", _leaves_what_is_incomplete),
     ),
     Plant(
         "takes an older checkpoint for a damaged one",
-        frozenset({0, 5, 7}),
+        frozenset({Law.OUTPUT, Law.PUBLISHED, Law.ABORTED}),
         patched(job_recovery, "take_inventory", _takes_an_older_one_for_a_damaged_one),
         Mix(aimed_at_jobmanager=1.0, high_availability=1.0),
     ),
     Plant(
         "removes what it cannot read",
-        frozenset({0, 5, 7}),
+        frozenset({Law.OUTPUT, Law.PUBLISHED, Law.ABORTED}),
         patched(job_recovery, "take_inventory", _removes_what_it_cannot_read),
         Mix(aimed_at_jobmanager=1.0, high_availability=1.0),
     ),
     Plant(
         "counts attempts from the start",
-        frozenset({0, 2, 3, 5, 6}),
+        frozenset({Law.OUTPUT, Law.CUT, Law.FROZEN, Law.PUBLISHED, Law.FENCED}),
         patched(job, "decide_origin", _counts_attempts_from_the_start),
     ),
-    Plant("a user waits for ever", frozenset({0}), patched(CheckpointCommands, "report", _says_nothing_of_failures)),
+    Plant(
+        "a user waits for ever",
+        frozenset({Law.OUTPUT}),
+        patched(CheckpointCommands, "report", _says_nothing_of_failures),
+    ),
     Plant(
         "a part of list state is lost",
-        frozenset({0, 5}),
+        frozenset({Law.OUTPUT, Law.PUBLISHED}),
         patched(recovery, "deal_elements", _deals_list_state_to_all_but_one),
         Mix(parallel=0.0, aimed_at_jobmanager=1.0),
     ),
     Plant(
         "key groups do not move",
-        frozenset({0, SHARED}),
+        frozenset({Law.OUTPUT, Law.SHARED}),
         patched(recovery.OperatorPlan, "segments", _key_groups_stay_where_they_were),
     ),
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.sim.laws import Law
 from tests.sim.plant import Plant, patched
-from tests.sim.watch import LINK
 from tidegate.jobmanager.machines.resources.task_managers import HEARTBEAT_TIMER, ResourceManager
 from tidegate.model.errors import ErrorInfo, SubtaskLost
 from tidegate.model.states import ExecutionState
@@ -44,22 +44,22 @@ def _forgets_that_it_is_back(resources: ResourceManager, task_manager: Any, with
 OF_LINKS = (
     Plant(
         "a broken connection is a loss",
-        frozenset({LINK}),
+        frozenset({Law.LINK}),
         patched(ResourceManager, "suspend", lambda resources, task_manager_id, reason: False),
     ),
     Plant(
         "a TaskManager that comes back has stopped its tasks",
-        frozenset({LINK}),
+        frozenset({Law.LINK}),
         patched(TaskTable, "on", _stops_what_went_on),
     ),
     Plant(
         "what a subtask says while the connection is broken is dropped",
-        frozenset({0, LINK, 7}),
+        frozenset({Law.OUTPUT, Law.LINK, Law.ABORTED}),
         patched(TaskTable, "is_muted", _says_nothing_meanwhile),
     ),
     Plant(
         "one that has come back is lost all the same",
-        frozenset({LINK}),
+        frozenset({Law.LINK}),
         patched(ResourceManager, "expect", _forgets_that_it_is_back),
     ),
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tests.sim.laws import Law
 from tests.sim.plant import Plant, patched
 from tests.sim.schedule import Mix
-from tests.sim.watch import SHAPE
 from tidegate.jobmanager.machines.job.rescaling import JobNow, RescalePhase, Rescaling, ShapeStep
 from tidegate.jobmanager.machines.restore.state_assignment import OperatorPlan
 from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
@@ -44,19 +44,19 @@ def _keyed_state_of_the_same_number(plan: OperatorPlan, index: int) -> Iterable[
 OF_SHAPES = (
     Plant(
         "deploys before the store has the shape",
-        frozenset({SHAPE}),
+        frozenset({Law.SHAPE}),
         patched(Rescaling, "step", _does_not_wait_for_the_store),
         OFTEN,
     ),
     Plant(
         "restores with the handles of the old parallelism",
-        frozenset({0, 5}),
+        frozenset({Law.OUTPUT, Law.PUBLISHED}),
         patched(OperatorPlan, "segments", _keyed_state_of_the_same_number),
         OFTEN,
     ),
     Plant(
         "attempts of the new shape have numbers of the old one",
-        frozenset({0, 5, 6, SHAPE}),
+        frozenset({Law.OUTPUT, Law.PUBLISHED, Law.FENCED, Law.SHAPE}),
         patched(ExecutionGraph, "reshape", _numbers_go_on_as_before),
         OFTEN,
     ),

@@ -6,9 +6,9 @@ from collections import deque
 from dataclasses import replace
 from typing import Any
 
+from tests.sim.laws import Law
 from tests.sim.plant import Plant, patched
 from tests.sim.schedule import Mix
-from tests.sim.watch import SPLITS
 from tidegate.jobmanager.machines.coordination import source_coordinator
 from tidegate.jobmanager.machines.coordination.operator_coordinators import OperatorCoordinators
 from tidegate.jobmanager.machines.coordination.source_coordinator import SourceCoordinator
@@ -105,39 +105,39 @@ def _asks_nobody_again(notes: RunningAttemptNotes) -> tuple[object, ...]:
 OF_DISCOVERED_SPLITS = (
     Plant(
         "a split that was discovered is lost with its reader",
-        frozenset({SPLITS, 0}),
+        frozenset({Law.SPLITS, Law.OUTPUT}),
         patched(SplitAssignmentTracker, "take_back", _nothing_comes_back),
         DISCOVERED,
     ),
     Plant(
         "a split that was discovered is assigned twice",
-        frozenset({SPLITS, 2}),
+        frozenset({Law.SPLITS, Law.CUT}),
         patched(SourceCoordinator, "on_discovery_requested", _tells_nothing),
         DISCOVERED,
     ),
     Plant(
         "a split that was discovered is in no checkpoint",
-        frozenset({SPLITS, 0}),
+        frozenset({Law.SPLITS, Law.OUTPUT}),
         patched(OperatorCoordinators, "snapshot", _without_one_that_waits),
         DISCOVERED,
     ),
     Plant(
         "what was discovered is not reported",
-        frozenset({SPLITS, 0}),
+        frozenset({Law.SPLITS, Law.OUTPUT}),
         patched(RunningAttemptNotes, "report", _reports_no_discovery),
         DISCOVERED_AND_ADOPTED,
         first_seed=150,
     ),
     Plant(
         "what an earlier reader had discovered is not reported",
-        frozenset({SPLITS, 0}),
+        frozenset({Law.SPLITS, Law.OUTPUT}),
         patched(RunningAttemptNotes, "on_mail", _notes_nothing_of_what_was_known),
         DISCOVERED_AND_ADOPTED,
         first_seed=450,
     ),
     Plant(
         "what was discovered is told again although a checkpoint holds it",
-        frozenset({SPLITS, 2}),
+        frozenset({Law.SPLITS, Law.CUT}),
         patched(RunningAttemptNotes, "on_mail", _takes_no_note_for_noted),
         DISCOVERED_AND_ADOPTED,
         first_seed=100,
@@ -146,43 +146,43 @@ OF_DISCOVERED_SPLITS = (
 OF_SPLITS = (
     Plant(
         "a split of a reader that restarts is lost",
-        frozenset({SPLITS, 0}),
+        frozenset({Law.SPLITS, Law.OUTPUT}),
         patched(SplitAssignmentTracker, "take_back", _nothing_comes_back),
         ASSIGNED,
     ),
     Plant(
         "a split is assigned twice",
-        frozenset({SPLITS, 0}),
+        frozenset({Law.SPLITS, Law.OUTPUT}),
         patched(source_coordinator, "take", _stays_unassigned),
         ASSIGNED,
     ),
     Plant(
         "a split is assigned in no checkpoint",
-        frozenset({SPLITS}),
+        frozenset({Law.SPLITS}),
         patched(OperatorCoordinators, "snapshot", _without_one_that_waits),
         ASSIGNED,
     ),
     Plant(
         "what no checkpoint holds is forgotten",
-        frozenset({SPLITS, 0}),
+        frozenset({Law.SPLITS, Law.OUTPUT}),
         patched(SplitAssignmentTracker, "completed", _forgets_what_no_checkpoint_holds),
         ASSIGNED,
     ),
     Plant(
         "an event that comes again is obeyed",
-        frozenset({6}),
+        frozenset({Law.FENCED}),
         patched(RunningAttemptNotes, "on_mail", _obeys_repeated_events),
         ASSIGNED,
     ),
     Plant(
         "what was assigned is not reported",
-        frozenset({SPLITS, 0}),
+        frozenset({Law.SPLITS, Law.OUTPUT}),
         patched(RunningAttemptNotes, "on_mail", _notes_no_splits),
         ADOPTED,
     ),
     Plant(
         "a request is lost with its JobManager",
-        frozenset({0}),
+        frozenset({Law.OUTPUT}),
         patched(RunningAttemptNotes, "unanswered_messages", _asks_nobody_again),
         ADOPTED,
     ),

@@ -15,13 +15,14 @@ from tests.sim.handles import held_splits, offsets_in
 from tests.sim.in_flight import rows_in_flight
 from tests.sim.job import MOST_SUBTASKS, draw_job
 from tests.sim.jobmanager_watch import JobManagerWatch
+from tests.sim.laws import Law, LawBroken
 from tests.sim.shared_watch import check_complete
 from tests.sim.shell import Directory, Shell
 from tests.sim.splits import Kept, check_splits
 from tests.sim.storage import External, Storage
 from tests.sim.task_manager import SimTaskManager
 from tests.sim.user import User
-from tests.sim.watch import LawBroken, Watch
+from tests.sim.watch import Watch
 from tests.sim.world import World
 from tidegate.jobmanager.machines import commands as c
 from tidegate.jobmanager.machines import events as e
@@ -407,10 +408,10 @@ class Schedule:
 
     def _check_end(self) -> None:
         if not self.user.is_done:
-            raise LawBroken(0, f"the job has not finished after everything healed: {self._where_it_stands()}")
+            raise LawBroken(Law.OUTPUT, f"the job has not finished after everything healed: {self._where_it_stands()}")
         expected, output = self.job.expected(), self.external.output
         if output != expected:
-            raise LawBroken(0, f"lost {dict(expected - output)}, twice {dict(output - expected)}")
+            raise LawBroken(Law.OUTPUT, f"lost {dict(expected - output)}, twice {dict(output - expected)}")
 
     def _where_it_stands(self) -> str:
         job = self._shell.machine.job(self.user.run.job_id) if self._shell and self.user.runs else None

@@ -4,8 +4,8 @@ retained checkpoint names."""
 from __future__ import annotations
 
 from tests.sim.handles import shared_paths, shared_paths_of
+from tests.sim.laws import Law, LawBroken
 from tests.sim.storage import Storage
-from tests.sim.watch import SHARED, LawBroken
 from tidegate.jobmanager.machines import commands as c
 from tidegate.jobmanager.machines import events as e
 from tidegate.model.checkpoint import CheckpointManifest
@@ -15,7 +15,7 @@ from tidegate.model.options import ClaimMode
 def check_complete(manifest: CheckpointManifest, storage: Storage) -> None:
     """When ``_metadata`` becomes durable."""
     if missing := shared_paths_of(manifest) - storage.shared.keys():
-        raise LawBroken(SHARED, f"checkpoint {manifest.checkpoint_id} names {sorted(missing)}, which is not there")
+        raise LawBroken(Law.SHARED, f"checkpoint {manifest.checkpoint_id} names {sorted(missing)}, which is not there")
 
 
 class SharedFilesWatch:
@@ -50,12 +50,12 @@ class SharedFilesWatch:
         paths = set(command.paths)
         self._orders.setdefault(command.checkpoint_id, set()).update(paths)
         if foreign := paths & self._foreign:
-            raise LawBroken(SHARED, f"{sorted(foreign)} are deleted, but were not claimed")
+            raise LawBroken(Law.SHARED, f"{sorted(foreign)} are deleted, but were not claimed")
         for location, manifest in self._storage.manifests.items():
             # Whoever claims one of several retained checkpoints owns what it shares with the others.
             is_mine = manifest.job_id == command.job_id or location == self._restored
             if is_mine and location not in self._ordered and (needed := paths & shared_paths_of(manifest)):
-                raise LawBroken(SHARED, f"{sorted(needed)} are deleted, but {location} names them")
+                raise LawBroken(Law.SHARED, f"{sorted(needed)} are deleted, but {location} names them")
 
     def check_leftovers(self) -> None:
         retained: set[str] = set()
@@ -64,4 +64,4 @@ class SharedFilesWatch:
                 retained |= shared_paths_of(manifest)
         left = (self._told & self._storage.shared.keys()) - retained - self._foreign - self._not_removed
         if left:
-            raise LawBroken(SHARED, f"{sorted(left)} are left, and no checkpoint names them")
+            raise LawBroken(Law.SHARED, f"{sorted(left)} are left, and no checkpoint names them")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.sim.job import SOURCE_OP, SimJob
-from tests.sim.watch import SPLITS, LawBroken
+from tests.sim.laws import Law, LawBroken
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.connectors.base import ReaderContext, Source, SourceReader, Split, SplitState
 from tidegate.jobmanager.machines import events as e
@@ -94,7 +94,7 @@ class SplitRequests:
     def on_event(self, event: OperatorEvent) -> None:
         self.heard += 1
         if event.number < self.heard:
-            raise LawBroken(6, f"{self._attempt} is told event {event.number} after {self.heard - 1}")
+            raise LawBroken(Law.FENCED, f"{self._attempt} is told event {event.number} after {self.heard - 1}")
         self._is_waiting &= not isinstance(event.event, AddSplits | NoMoreSplits)
         match event.event:
             case StartDiscovery(known):
@@ -102,7 +102,7 @@ class SplitRequests:
             case AddSplits(splits):
                 for split in splits:
                     if int(split.split_id) in self._offsets:
-                        raise LawBroken(SPLITS, f"{self._attempt} is given split {split.split_id}, which it has")
+                        raise LawBroken(Law.SPLITS, f"{self._attempt} is given split {split.split_id}, which it has")
                     self._offsets[int(split.split_id)] = 0
             case NoMoreSplits():
                 self.is_over = True
@@ -126,4 +126,4 @@ def check_splits(
         lost = before - held.keys() if not operator.finished else set()
         before |= held.keys()
         if twice or lost:
-            raise LawBroken(SPLITS, f"checkpoint {manifest.checkpoint_id} holds {twice} twice, and {lost} nowhere")
+            raise LawBroken(Law.SPLITS, f"checkpoint {manifest.checkpoint_id} holds {twice} twice, and {lost} nowhere")

@@ -10,9 +10,9 @@ from collections import Counter
 import pytest
 
 from tests.invariants import checked
+from tests.sim.laws import LawBroken
 from tests.sim.planted_split_bugs import DISCOVERED, DISCOVERED_AND_ADOPTED
 from tests.sim.schedule import Mix, Outcome, Schedule
-from tests.sim.watch import LawBroken
 
 pytestmark = pytest.mark.sim
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tests.sim.laws import LawBroken
 from tests.sim.links import outcomes
 from tests.sim.plant import Plant
 from tests.sim.planted_link_bugs import OF_LINKS
 from tests.sim.seeds import BASE_SEED
-from tests.sim.watch import LawBroken
 
 pytestmark = pytest.mark.sim
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.sim.laws import Law, LawBroken
 from tests.sim.plant import Plant
 from tests.sim.planted_adoption_bugs import OF_ADOPTION
 from tests.sim.planted_bugs import OF_THE_LAWS
@@ -11,7 +12,6 @@ from tests.sim.planted_file_bugs import OF_FILES
 from tests.sim.planted_shape_bugs import OF_SHAPES
 from tests.sim.planted_split_bugs import OF_DISCOVERED_SPLITS, OF_SPLITS
 from tests.sim.schedule import Schedule
-from tests.sim.watch import ADOPTION, ENDING, SHAPE, SHARED, SPLITS, LawBroken
 
 pytestmark = pytest.mark.sim
 
@@ -37,4 +37,11 @@ def test_the_planted_bug_is_caught(plant: Plant) -> None:
 
 
 def test_every_law_has_its_planted_bug() -> None:
-    assert {law for plant in PLANTS for law in plant.laws} >= {*range(1, 8), SHARED, ENDING, ADOPTION, SPLITS, SHAPE}
+    assert {law for plant in PLANTS for law in plant.laws} >= {
+        *list(Law)[1:8],
+        Law.SHARED,
+        Law.ENDING,
+        Law.ADOPTION,
+        Law.SPLITS,
+        Law.SHAPE,
+    }

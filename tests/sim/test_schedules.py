@@ -12,9 +12,9 @@ from collections import Counter
 import pytest
 
 from tests.invariants import checked
+from tests.sim.laws import LawBroken
 from tests.sim.schedule import Mix, Outcome, Schedule
 from tests.sim.seeds import BASE_SEED
-from tests.sim.watch import LawBroken
 
 pytestmark = pytest.mark.sim
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 
 from tests.sim.handles import offsets_in
 from tests.sim.job import MOST_SUBTASKS, SINK, SimJob
+from tests.sim.laws import Law, LawBroken
 from tests.sim.shell import Shell
 from tests.sim.storage import External, Storage
-from tests.sim.watch import LawBroken
 from tests.sim.world import World
 from tidegate.jobmanager.machines import commands as c
 from tidegate.jobmanager.machines import events as e
@@ -128,25 +128,25 @@ class User:
     def on_report(self, report: c.ReportSnapshot) -> None:
         kind = self._open.pop(report.request_id, None)
         if kind is None:
-            raise LawBroken(0, f"{report.request_id} was told its end twice, or was never asked")
+            raise LawBroken(Law.OUTPUT, f"{report.request_id} was told its end twice, or was never asked")
         self.reports += 1
         self._kept = [one for one in self._kept if getattr(one, "request_id", "") != report.request_id]
         if kind.is_synchronous and report.path:
             self._stopped_at = report.path
         if report.path and report.path not in self.storage.manifests:
-            raise LawBroken(0, f"{report.request_id} is told to be at {report.path}, but nothing is there")
+            raise LawBroken(Law.OUTPUT, f"{report.request_id} is told to be at {report.path}, but nothing is there")
 
     # ---- the end of a run --------------------------------------------------------------------------------------------
 
     def on_terminated(self, state: JobState) -> None:
         """Its end was told, with everything that had to be told before."""
         if self._open:
-            raise LawBroken(0, f"nobody was told the end of {sorted(self._open)}")
+            raise LawBroken(Law.OUTPUT, f"nobody was told the end of {sorted(self._open)}")
         must_be_canceled = not self.storage.met_damage and any(
             isinstance(one, e.JobCancelRequested) for one in self._kept
         )
         if must_be_canceled and state is not JobState.CANCELED:
-            raise LawBroken(0, f"it was canceled, and is {state.value}")
+            raise LawBroken(Law.OUTPUT, f"it was canceled, and is {state.value}")
         self._kept.clear()
         if self._stopped_at is not None:
             self._check_stop(self._stopped_at, state)
@@ -163,7 +163,7 @@ class User:
         elif state is JobState.FAILED and self.storage.met_damage:
             self._again("met damage", self._newest())
         else:
-            raise LawBroken(0, f"run {self.run.number} is {state.value}")
+            raise LawBroken(Law.OUTPUT, f"run {self.run.number} is {state.value}")
 
     def on_jobmanager_died(self, last_state: JobState | None, *, goes_on: bool) -> None:
         """``last_state`` is what was shown last; ``goes_on``: another JobManager takes the run over."""
@@ -197,6 +197,8 @@ class User:
         output = self.external.output
         if state is JobState.FINISHED and output != read:
             lost, more = dict(read - output), dict(output - read)
-            raise LawBroken(0, f"stopped at {path}; of what the savepoint has read: lost {lost}, too much {more}")
+            raise LawBroken(
+                Law.OUTPUT, f"stopped at {path}; of what the savepoint has read: lost {lost}, too much {more}"
+            )
         if output - read:
-            raise LawBroken(0, f"{state.value}, beyond the savepoint {path}: {dict(output - read)}")
+            raise LawBroken(Law.OUTPUT, f"{state.value}, beyond the savepoint {path}: {dict(output - read)}")

@@ -8,32 +8,12 @@ from dataclasses import dataclass, field
 from tests.sim.channel import Row
 from tests.sim.handles import transactions_of
 from tests.sim.job import SINK_OP
+from tests.sim.laws import Law, LawBroken
 from tests.sim.storage import Transaction
 from tidegate.model.checkpoint import CheckpointManifest
 from tidegate.model.fencing import term_of
 from tidegate.model.ids import AttemptId, Generation, JobId, TaskManagerId
 from tidegate.model.leadership.attempt_report import AttemptReport
-
-SHARED = 8
-"""The rule of shared files, beside the seven laws: none is deleted that a checkpoint needs, none is left that nobody needs."""
-ADOPTION = 10
-"""What holds when a JobManager goes on with the subtasks of another one: no TaskManager obeys two, and what is adopted lives, once."""
-SPLITS = 11
-"""The rule of splits that a coordinator hands out: a checkpoint holds each once."""
-SHAPE = 12
-"""A job is in one shape at a time: what is deployed has the numbers of subtasks that the job store has."""
-LINK = 13
-"""A connection that breaks and comes back in time is no loss."""
-ENDING = 9
-"""The rule of endings, beside them too: no checkpoint fails because a subtask of its plan finishes."""
-
-
-class LawBroken(AssertionError):
-    """``law``: its number in docs/architecture; 0 for what every law is for, an exact output in the end; or ``SHARED``, ``ENDING``."""
-
-    def __init__(self, law: int, text: str) -> None:
-        super().__init__(f"law {law}: {text}")
-        self.law = law
 
 
 @dataclass(slots=True)
@@ -85,11 +65,11 @@ class Watch:
         if not is_unaligned:
             self.on_channels_complete(attempt, checkpoint_id, channels)
         elif (attempt, checkpoint_id) not in self._barriers.keys() | self._announced:
-            raise LawBroken(1, f"{attempt} took snapshot {checkpoint_id} before any barrier or announcement")
+            raise LawBroken(Law.TRIGGER, f"{attempt} took snapshot {checkpoint_id} before any barrier or announcement")
         if not channels and (attempt, checkpoint_id) not in self.triggered:
-            raise LawBroken(1, f"{attempt} took snapshot {checkpoint_id}, which nobody triggered")
+            raise LawBroken(Law.TRIGGER, f"{attempt} took snapshot {checkpoint_id}, which nobody triggered")
         if not barrier_was_sent:
-            raise LawBroken(3, f"{attempt} froze its state for {checkpoint_id} before it sent the barrier")
+            raise LawBroken(Law.FROZEN, f"{attempt} froze its state for {checkpoint_id} before it sent the barrier")
         cuts = self.cuts.get((attempt.job_id, checkpoint_id, attempt.attempt), {})
         for split, seen in self._seen.get(attempt, {}).items():
             cut = cuts.get(split)
@@ -97,7 +77,8 @@ class Watch:
                 continue
             if seen.highest >= cut:
                 raise LawBroken(
-                    2, f"{attempt} has row {seen.highest} of {split} in snapshot {checkpoint_id}, the cut is at {cut}"
+                    Law.CUT,
+                    f"{attempt} has row {seen.highest} of {split} in snapshot {checkpoint_id}, the cut is at {cut}",
                 )
             if not may_overtake:
                 seen.floor = cut
@@ -107,7 +88,9 @@ class Watch:
         ended = self._ended.get(attempt, set())
         missing = set(channels.values()) - ended - self._barriers.get((attempt, checkpoint_id), set())
         if missing:
-            raise LawBroken(1, f"{attempt} took snapshot {checkpoint_id} without a barrier on channels {missing}")
+            raise LawBroken(
+                Law.TRIGGER, f"{attempt} took snapshot {checkpoint_id} without a barrier on channels {missing}"
+            )
 
     # ---- law 2: the cut ----------------------------------------------------------------------------------------------
 
@@ -122,14 +105,16 @@ class Watch:
         if seen is None:
             seen = of_attempt[row.split] = _Seen()
         if row.offset < seen.floor:
-            raise LawBroken(2, f"{attempt} gets row {row.offset} of {row.split} behind a barrier at {seen.floor}")
+            raise LawBroken(Law.CUT, f"{attempt} gets row {row.offset} of {row.split} behind a barrier at {seen.floor}")
         seen.highest = max(seen.highest, row.offset)
 
     # ---- law 3: frozen, answered once --------------------------------------------------------------------------------
 
     def on_written(self, attempt: AttemptId, checkpoint_id: int, *, frozen_changed: bool) -> None:
         if frozen_changed:
-            raise LawBroken(3, f"the state that {attempt} froze for {checkpoint_id} changed before it was written")
+            raise LawBroken(
+                Law.FROZEN, f"the state that {attempt} froze for {checkpoint_id} changed before it was written"
+            )
 
     def on_acknowledged(self, attempt: AttemptId, checkpoint_id: int) -> None:
         self._answer(attempt, checkpoint_id, "acknowledges")
@@ -139,7 +124,7 @@ class Watch:
 
     def _answer(self, attempt: AttemptId, checkpoint_id: int, what: str) -> None:
         if (attempt, checkpoint_id) in self._answers:
-            raise LawBroken(3, f"{attempt} {what} {checkpoint_id} after it had answered it")
+            raise LawBroken(Law.FROZEN, f"{attempt} {what} {checkpoint_id} after it had answered it")
         self._answers.add((attempt, checkpoint_id))
 
     # ---- law 6: what is doubled changes nothing ----------------------------------------------------------------------
@@ -148,7 +133,7 @@ class Watch:
 
     def on_began(self, attempt: AttemptId) -> None:
         if attempt in self._begun:
-            raise LawBroken(6, f"{attempt} begins again")
+            raise LawBroken(Law.FENCED, f"{attempt} begins again")
         self._begun.add(attempt)
 
     # ---- adoption ----------------------------------------------------------------------------------------------------
@@ -165,19 +150,23 @@ class Watch:
     def on_confirmed(self, task_manager_id: TaskManagerId, by: Generation, registered: Generation | None) -> None:
         """A confirmation reached a subtask."""
         if registered is None:
-            raise LawBroken(ADOPTION, f"{task_manager_id} confirms a checkpoint, and nobody leads")
+            raise LawBroken(Law.ADOPTION, f"{task_manager_id} confirms a checkpoint, and nobody leads")
         highest = self._highest.get(task_manager_id, 0)
         if term_of(by) < highest:
-            raise LawBroken(ADOPTION, f"{task_manager_id} obeys the JobManager of term {term_of(by)} after {highest}")
+            raise LawBroken(
+                Law.ADOPTION, f"{task_manager_id} obeys the JobManager of term {term_of(by)} after {highest}"
+            )
         self._highest[task_manager_id] = term_of(by)
 
     # ---- law 5: effects only on confirm ------------------------------------------------------------------------------
 
     def on_commit(self, transaction: Transaction, *, was_aborted: bool) -> None:
         if was_aborted:
-            raise LawBroken(5, f"{transaction} is to be committed after it was aborted")
+            raise LawBroken(Law.PUBLISHED, f"{transaction} is to be committed after it was aborted")
         if transaction not in self.durable_votes:
-            raise LawBroken(5, f"{transaction} is committed, but no checkpoint that holds it was ever durable")
+            raise LawBroken(
+                Law.PUBLISHED, f"{transaction} is committed, but no checkpoint that holds it was ever durable"
+            )
 
     durable_votes: set[Transaction] = field(default_factory=set)
 

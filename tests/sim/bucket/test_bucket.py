@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import pytest
 
 from tests.sim.bucket.world import Register, World
-from tests.sim.leadership.laws import LawBroken
+from tests.sim.laws import Law, LawBroken
 from tests.sim.plant import Plant, patched
 from tests.sim.sweep import sweep
 from tidegate.high_availability.object_store import lease
@@ -100,17 +100,37 @@ _waits: WeakKeyDictionary[lease.Lease, dict[int, Change]] = WeakKeyDictionary()
 
 
 PLANTS = (
-    Plant("the store ignores the condition", frozenset({1, 2, 3}), patched(Register, "fits", lambda *_: True)),
+    Plant(
+        "the store ignores the condition",
+        frozenset({Law.TERMS, Law.LEDGER, Law.ONE_LEADER}),
+        patched(Register, "fits", lambda *_: True),
+    ),
     Plant(
         "silence is taken for success",
-        frozenset({0, 1, 2, 3, 5}),
+        frozenset({Law.INVARIANT, Law.TERMS, Law.LEDGER, Law.ONE_LEADER, Law.LEADERSHIP}),
         patched(lease.Lease, "on", _takes_silence_for_success),
     ),
-    Plant("a new leader keeps the term", frozenset({1, 3}), patched(lease, "claimed", _keeps_its_term)),
-    Plant("a new leader starts empty", frozenset({2}), patched(lease, "claimed", _starts_empty)),
-    Plant("it goes on where another leads", frozenset({1, 2}), patched(lease.Lease, "on", _goes_on_where_another_is)),
-    Plant("a claim writes what was known before", frozenset({2}), patched(lease.Lease, "on", _reads_before_it_leads)),
-    Plant("what waits outlives its term", frozenset({0, 2, 4}), patched(lease.Lease, "on", _keeps_what_waits)),
+    Plant(
+        "a new leader keeps the term",
+        frozenset({Law.TERMS, Law.ONE_LEADER}),
+        patched(lease, "claimed", _keeps_its_term),
+    ),
+    Plant("a new leader starts empty", frozenset({Law.LEDGER}), patched(lease, "claimed", _starts_empty)),
+    Plant(
+        "it goes on where another leads",
+        frozenset({Law.TERMS, Law.LEDGER}),
+        patched(lease.Lease, "on", _goes_on_where_another_is),
+    ),
+    Plant(
+        "a claim writes what was known before",
+        frozenset({Law.LEDGER}),
+        patched(lease.Lease, "on", _reads_before_it_leads),
+    ),
+    Plant(
+        "what waits outlives its term",
+        frozenset({Law.INVARIANT, Law.LEDGER, Law.OWN_CHANGES}),
+        patched(lease.Lease, "on", _keeps_what_waits),
+    ),
 )
 
 
@@ -121,8 +141,8 @@ def test_the_planted_bug_is_caught(plant: Plant) -> None:
     assert broken in plant.laws, f"caught by law {broken}"
 
 
-def caught_by(plant: Plant) -> int | None:
-    """Returns the law, 0 for an invariant of the machine itself."""
+def caught_by(plant: Plant) -> Law | None:
+    """Returns the law that catches it; ``INVARIANT``: one of the machine itself."""
     with plant.plant():
         for seed in range(WITHIN):
             try:
@@ -130,5 +150,5 @@ def caught_by(plant: Plant) -> int | None:
             except LawBroken as broken:
                 return broken.law
             except AssertionError:
-                return 0
+                return Law.INVARIANT
     return None

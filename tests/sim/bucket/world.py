@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable
 from functools import partial
 
-from tests.sim.leadership.laws import require
+from tests.sim.laws import Law, require
 from tidegate.high_availability.object_store import lease
 from tidegate.high_availability.object_store.ledger import Create, Ledger, Put
 from tidegate.jobmanager.machines import leadership as lead
@@ -39,11 +39,11 @@ class Register:
         self.seen = lease.Seen(asked.ledger, lease.Version(str(len(self.history))))
         self.history.append(asked.ledger)
         if before is not None:
-            require(1, asked.ledger.term >= before.term, f"term {asked.ledger.term} after {before.term}")
+            require(Law.TERMS, asked.ledger.term >= before.term, f"term {asked.ledger.term} after {before.term}")
             is_next = asked.ledger.term > before.term or asked.ledger.holder in ("", before.holder)
-            require(1, is_next, f"{asked.ledger.holder} writes in term {before.term} of {before.holder}")
+            require(Law.TERMS, is_next, f"{asked.ledger.holder} writes in term {before.term} of {before.holder}")
             lost = set(before.entries) - set(asked.ledger.entries)
-            require(2, not lost, f"{sorted(lost)} were there, and are gone in term {asked.ledger.term}")
+            require(Law.LEDGER, not lost, f"{sorted(lost)} were there, and are gone in term {asked.ledger.term}")
         return self.seen.version
 
     def fits(self, version: lease.Version | None, expected: lease.Version | None) -> bool:
@@ -96,7 +96,9 @@ class Process:
             case lease.Done():
                 term, value, is_count = self._asked.pop(command.number)
                 require(
-                    4, self.leadership.term in (0, term), f"term {term} is told of a change in {self.leadership.term}"
+                    Law.OWN_CHANGES,
+                    self.leadership.term in (0, term),
+                    f"term {term} is told of a change in {self.leadership.term}",
                 )
                 if is_count:
                     self.world.counted(term, value)
@@ -214,16 +216,24 @@ class World:
 
     def begins(self, who: Process, term: int) -> None:
         other = self.terms.setdefault(term, who.name)
-        require(3, other == who.name, f"{who.name} and {other} lead in term {term}")
+        require(Law.ONE_LEADER, other == who.name, f"{who.name} and {other} lead in term {term}")
 
     def counted(self, term: int, value: int) -> None:
         """An acknowledged increment is in the ledger, and stays, and is of one writer alone. The answer may come late."""
-        require(2, value not in self._counted, f"{value} was counted in terms {self._counted.get(value)} and {term}")
+        require(
+            Law.LEDGER,
+            value not in self._counted,
+            f"{value} was counted in terms {self._counted.get(value)} and {term}",
+        )
         self._counted[value] = term
         self.last_counted_ms = self.now_ms
         found = self.register.seen
         assert found is not None
-        require(2, int(found.ledger.entries.get(COUNT, b"0")) >= value, f"{value} was acknowledged, and is not there")
+        require(
+            Law.LEDGER,
+            int(found.ledger.entries.get(COUNT, b"0")) >= value,
+            f"{value} was acknowledged, and is not there",
+        )
 
     def refused(self, asked: tuple[int, int, bool]) -> None:
         """What is said not to have happened has not."""
@@ -231,14 +241,14 @@ class World:
         wrote = [ledger for ledger in self.register.history if ledger.term == term]
         name, content = (COUNT, str(value).encode()) if is_count else (f"number/{value}", b" %d" % term)
         require(
-            2,
+            Law.LEDGER,
             all(not ledger.entries.get(name, b"").endswith(content) for ledger in wrote),
             f"{name} was refused in term {term}, and is there",
         )
 
     def created(self, term: int, value: int, is_so: bool) -> None:
         """An earlier term may have created the entry of a number, and was deposed before it had counted it."""
-        require(2, is_so or self._counted.get(value, term) >= term, f"term {term} counts {value} again")
+        require(Law.LEDGER, is_so or self._counted.get(value, term) >= term, f"term {term} counts {value} again")
 
     # ---- a run -------------------------------------------------------------------------------------------------------
 
@@ -269,7 +279,7 @@ class World:
             if self.now_ms > FAULTS_UNTIL_MS + 10 * LEASE_MS:
                 break
         require(
-            5,
+            Law.LEADERSHIP,
             self.last_counted_ms > FAULTS_UNTIL_MS + 5 * LEASE_MS,
             f"nobody has counted since {self.last_counted_ms} ms",
         )

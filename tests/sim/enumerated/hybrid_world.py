@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from tests.sim.enumerated.world import Checkpoint, LawBroken, World, given_in
+from tests.sim.enumerated.world import Checkpoint, World, given_in
+from tests.sim.laws import Law, LawBroken
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.connectors import base
 from tidegate.connectors.hybrid.parts import HybridCheckpoint, HybridSplit
@@ -76,7 +77,7 @@ class _Reader(base.SourceReader):
         self._has_asked = False
         for split in splits:
             if split.split_id in self._states:
-                raise LawBroken(f"a reader is given split {split.split_id}, which it has")
+                raise LawBroken(Law.SPLITS, f"a reader is given split {split.split_id}, which it has")
             self._states[split.split_id] = base.SplitState(split)
 
     def no_more_splits(self) -> None:
@@ -122,10 +123,12 @@ class HybridWorld(World):
         begins = max(bound for bound in self._bounds if bound <= max(values))
         before = sum(number < begins for number in self.emitted())
         if before < begins:
-            raise LawBroken(f"{values} are emitted before {begins - before} numbers of the parts before theirs")
+            raise LawBroken(
+                Law.PARTS, f"{values} are emitted before {begins - before} numbers of the parts before theirs"
+            )
         is_of_the_last = begins == self._bounds[-2]
         if self.backlog is is_of_the_last:
-            raise LawBroken(f"{values} are emitted, and the backlog is reported as {self.backlog}")
+            raise LawBroken(Law.BACKLOG, f"{values} are emitted, and the backlog is reported as {self.backlog}")
 
     def held_in(self, checkpoint: Checkpoint) -> Counter[int]:
         (state,) = checkpoint.enumerator

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.sim.enumerated.world import World
+from tests.sim.laws import Law, LawBroken
 from tests.sim.plant import Plant, patched
 from tests.sim.sweep import caught_by, sweep
 from tidegate.connectors.base import SplitState
@@ -70,29 +71,38 @@ def _takes_everything(arrivals: Arrivals, subtask: int, content: bytes) -> tuple
 PLANTS = (
     Plant(
         "a split that was said and not sent is assigned in no checkpoint",
-        frozenset({0}),
+        frozenset({Law.SPLITS}),
         patched(EnumeratorHost, "snapshot_for", _without_its_outbox),
     ),
-    Plant("a split is assigned twice", frozenset({0}), patched(EnumeratorHost, "advance", _keeps_what_was_emitted)),
+    Plant(
+        "a split is assigned twice",
+        frozenset({Law.SPLITS}),
+        patched(EnumeratorHost, "advance", _keeps_what_was_emitted),
+    ),
     Plant(
         "a split whose reader is no more is lost",
-        frozenset({0}),
+        frozenset({Law.SPLITS}),
         patched(EnumeratorHost, "give_back", _forgets_what_has_no_reader),
     ),
     Plant(
         "the splits of a restored reader are lost",
-        frozenset({0}),
+        frozenset({Law.SPLITS}),
         patched(ReaderHost, "open", _begins_without_its_splits),
     ),
     Plant(
         "an event of a reader that got lost is not repeated",
-        frozenset({0}),
+        frozenset({Law.LIVENESS}),
         patched(ReaderLink, "repeat_when_due", lambda link: None),
     ),
-    Plant("an event that comes again is obeyed", frozenset({0}), patched(Arrivals, "take", _takes_everything)),
+    Plant(
+        "an event that comes again is obeyed", frozenset({Law.INVARIANT}), patched(Arrivals, "take", _takes_everything)
+    ),
 )
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.name)
 def test_planted_bugs_are_caught(plant: Plant) -> None:
-    assert caught_by(plant, run, WITHIN) is not None, f"not caught within {WITHIN} schedules"
+    broken = caught_by(plant, run, WITHIN)
+    assert broken is not None, f"not caught within {WITHIN} schedules"
+    law = broken.law if isinstance(broken, LawBroken) else Law.INVARIANT
+    assert law in plant.laws, f"caught by another law: {broken}"

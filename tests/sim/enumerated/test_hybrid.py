@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.sim.enumerated.hybrid_world import HybridWorld
+from tests.sim.laws import Law, LawBroken
 from tests.sim.plant import Plant, patched
 from tests.sim.sweep import caught_by, sweep
 from tidegate.connectors.base import SplitState
@@ -77,33 +78,38 @@ def _opens_again(reader: HybridReader, event: Switch) -> None:
 PLANTS = (
     Plant(
         "a part begins when the first reader has ended the one before it",
-        frozenset({0}),
+        frozenset({Law.PARTS}),
         patched(HybridEnumerator, "handle_source_event", _switches_with_the_first_reader),
     ),
     Plant(
         "a split that waits is assigned in no checkpoint",
-        frozenset({0}),
+        frozenset({Law.SPLITS}),
         patched(HybridEnumerator, "snapshot_state", _forgets_one_that_waits),
     ),
     Plant(
         "a checkpoint does not hold which part is read",
-        frozenset({0}),
+        frozenset({Law.SPLITS}),
         patched(HybridEnumerator, "snapshot_state", _forgets_its_part),
     ),
     Plant(
         "a split that comes back is lost",
-        frozenset({0}),
+        frozenset({Law.SPLITS}),
         patched(HybridEnumerator, "add_splits_back", _drops_what_comes_back),
     ),
     Plant(
         "a split whose part is not open is not in its reader's state",
-        frozenset({0}),
+        frozenset({Law.SPLITS}),
         patched(HybridReader, "snapshot_state", _keeps_what_waits_to_itself),
     ),
-    Plant("a part is opened twice", frozenset({0}), patched(HybridReader, "handle_source_event", _opens_again)),
+    Plant(
+        "a part is opened twice", frozenset({Law.SPLITS}), patched(HybridReader, "handle_source_event", _opens_again)
+    ),
 )
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.name)
 def test_planted_bugs_are_caught(plant: Plant) -> None:
-    assert caught_by(plant, run, WITHIN) is not None, f"not caught within {WITHIN} schedules"
+    broken = caught_by(plant, run, WITHIN)
+    assert broken is not None, f"not caught within {WITHIN} schedules"
+    law = broken.law if isinstance(broken, LawBroken) else Law.INVARIANT
+    assert law in plant.laws, f"caught by another law: {broken}"

@@ -14,6 +14,7 @@ from itertools import count
 from typing import Any, Self
 
 from tests.enumerated_numbers import NumbersSource, RangeEnumerator, RangeSplit
+from tests.sim.laws import Law, LawBroken
 from tidegate.connectors import base
 from tidegate.connectors.base import Polled, ReaderContext, SourceReader, Split, SplitState
 from tidegate.connectors.source import Source, SplitEnumeratorContext
@@ -39,10 +40,6 @@ from tidegate.taskmanager.operators.sources.restored_splits import elements_of, 
 MOST_STEPS = 60_000
 """Many times what a schedule takes that ends."""
 CRASHES = 4
-
-
-class LawBroken(AssertionError):
-    """What no schedule may do."""
 
 
 class SimNumbers(NumbersSource):
@@ -165,7 +162,7 @@ class World:
     def on_backlog_reported(self, is_processing: bool) -> None:
         """The enumerator says something else than it had said before."""
         if is_processing == self.backlog:
-            raise LawBroken(f"the backlog is reported as {is_processing} again")
+            raise LawBroken(Law.BACKLOG, f"the backlog is reported as {is_processing} again")
         self.backlog = is_processing
 
     def on_emitted(self, values: list[int]) -> None:
@@ -190,7 +187,7 @@ class World:
                 break
             self._step()
         else:
-            raise LawBroken("the schedule does not end")
+            raise LawBroken(Law.LIVENESS, "the schedule does not end")
         self._check(Counter(self.emitted()), "the end")
         return self
 
@@ -269,7 +266,7 @@ class World:
         twice = sorted(number for number, times in held.items() if times > 1)
         lost = sorted(set(range(self._count)) - held.keys())
         if twice or lost:
-            raise LawBroken(f"{where} holds {twice} twice, and {lost} nowhere")
+            raise LawBroken(Law.SPLITS, f"{where} holds {twice} twice, and {lost} nowhere")
 
 
 def values_of(polled: Polled) -> list[Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import inf
 
-from tests.sim.leadership.laws import require
+from tests.sim.laws import Law, require
 
 
 @dataclass
@@ -34,7 +34,9 @@ class History:
         self.calls.append(Call(value, False, began_ms, now_ms))
 
     def check(self) -> None:
-        require(3, is_linearizable(self.calls), f"no order explains what the pointer was for whom: {self.calls}")
+        require(
+            Law.POINTER, is_linearizable(self.calls), f"no order explains what the pointer was for whom: {self.calls}"
+        )
 
 
 def is_linearizable(calls: list[Call]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
-from tests.sim.leadership.laws import require
+from tests.sim.laws import Law, require
 from tests.sim.leadership.store import RESULT, Store
 from tests.sim.leadership.task_manager import SimTaskManager
 from tidegate.high_availability.port import Deposed
@@ -203,7 +203,7 @@ class SimTerm:
         is_there = name in self.store.files or not self.store.is_led_in(
             self.number
         )  # a deposed one gets no further than this
-        require(9, is_there, f"term {self.number} runs a job whose program is gone: {name}")
+        require(Law.PROGRAM, is_there, f"term {self.number} runs a job whose program is gone: {name}")
         self.kept, last = self.found()
         self.world.history.read(self.kept[-1] if self.kept else 0, self.began_ms, self.world.now_ms)
         self.next_id = int(self.store.entries.get(COUNTER, "0")) + 1
@@ -252,7 +252,7 @@ class SimTerm:
 
     def discard(self, name: str) -> None:
         self._may_act("removes")
-        require(3, name not in self.store.entries, f"{name} is removed, and the store names it")
+        require(Law.POINTER, name not in self.store.entries, f"{name} is removed, and the store names it")
         self.store.files.discard(name)
 
     def end(self) -> None:
@@ -261,7 +261,11 @@ class SimTerm:
 
     def _clean(self) -> None:
         def clean() -> None:
-            require(6, RESULT in self.store.entries or PLAN not in self.store.entries, "cleaned up before its result")
+            require(
+                Law.RESULT,
+                RESULT in self.store.entries or PLAN not in self.store.entries,
+                "cleaned up before its result",
+            )
             for name in [name for name in self.store.entries if name != RESULT]:
                 self.store.delete(self.number, name)
             self.store.delete(self.number, RESULT)
@@ -291,4 +295,6 @@ class SimTerm:
     def _may_act(self, what: str) -> None:
         state = self.owner.leadership.state
         is_leading = self.owner.term is self and state is lead.LeadershipState.LEADING
-        require(4, is_leading and not self.owner.is_suspended, f"{what} while {state.value}, term {self.number}")
+        require(
+            Law.DEPOSED, is_leading and not self.owner.is_suspended, f"{what} while {state.value}, term {self.number}"
+        )

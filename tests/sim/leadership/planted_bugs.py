@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from weakref import WeakSet
 
+from tests.sim.laws import Law
 from tests.sim.leadership.job_manager import PLAN, PROGRAM, SimJobManager, SimTerm
 from tests.sim.leadership.store import Store
 from tests.sim.plant import Plant, patched
@@ -108,34 +109,62 @@ def _whatever_the_term(self: BlobNames, name: str, needed: Container[BlobKey]) -
 
 
 PLANTS = (
-    Plant("confirmed before the pointer is swapped", frozenset({2, 3}), patched(SimTerm, "seal", _confirms_first)),
-    Plant("the pointer is read before the lock", frozenset({2}), patched(SimTerm, "found", _as_before_the_lock)),
-    Plant("a suspended connection is ignored", frozenset({4}), patched(Leadership, "on", _not_suspended)),
-    Plant("the old leader repeats a confirm after it lost", frozenset({4}), patched(SimJobManager, "depose", _goes_on)),
-    Plant("an equal term of another leader is obeyed", frozenset({2}), patched(fencing, "fenced_off", _equal_is_fine)),
     Plant(
-        "a result is written after the clean-up", frozenset({6}), patched(writes.FencedWrites, "on", _each_on_its_own)
+        "confirmed before the pointer is swapped",
+        frozenset({Law.OBEDIENCE, Law.POINTER}),
+        patched(SimTerm, "seal", _confirms_first),
     ),
     Plant(
-        "a checkpoint is removed before the pointer moved", frozenset({3}), patched(SimTerm, "remove", _discards_first)
+        "the pointer is read before the lock",
+        frozenset({Law.OBEDIENCE}),
+        patched(SimTerm, "found", _as_before_the_lock),
     ),
-    Plant("two clients submit one id at a failover", frozenset({6, 9}), patched(Store, "create", _whoever_asks)),
+    Plant("a suspended connection is ignored", frozenset({Law.DEPOSED}), patched(Leadership, "on", _not_suspended)),
+    Plant(
+        "the old leader repeats a confirm after it lost",
+        frozenset({Law.DEPOSED}),
+        patched(SimJobManager, "depose", _goes_on),
+    ),
+    Plant(
+        "an equal term of another leader is obeyed",
+        frozenset({Law.OBEDIENCE}),
+        patched(fencing, "fenced_off", _equal_is_fine),
+    ),
+    Plant(
+        "a result is written after the clean-up",
+        frozenset({Law.RESULT}),
+        patched(writes.FencedWrites, "on", _each_on_its_own),
+    ),
+    Plant(
+        "a checkpoint is removed before the pointer moved",
+        frozenset({Law.POINTER}),
+        patched(SimTerm, "remove", _discards_first),
+    ),
+    Plant(
+        "two clients submit one id at a failover",
+        frozenset({Law.RESULT, Law.PROGRAM}),
+        patched(Store, "create", _whoever_asks),
+    ),
     Plant(
         "the pointer is read where it is old",
-        frozenset({2, 3}),
+        frozenset({Law.OBEDIENCE, Law.POINTER}),
         patched(Store, "pointers", _from_a_server_that_is_behind),
     ),
-    Plant("one that led never waits again", frozenset({5}), patched(Leadership, "on", _waits_in_no_line)),
-    Plant("submissions that nothing names stay", frozenset({8}), patched(SimTerm, "sweep", _looks_at_no_file)),
+    Plant("one that led never waits again", frozenset({Law.LEADERSHIP}), patched(Leadership, "on", _waits_in_no_line)),
+    Plant(
+        "submissions that nothing names stay",
+        frozenset({Law.UNNAMED_FILES}),
+        patched(SimTerm, "sweep", _looks_at_no_file),
+    ),
     Plant(
         "a deposed leader takes the program of a job it was accepting",
-        frozenset({9}),
+        frozenset({Law.PROGRAM}),
         patched(SimTerm, "abandoned", _releases),
     ),
-    Plant("leaders share the file of a program", frozenset({9}), patched(BlobNames, "add", _plain)),
+    Plant("leaders share the file of a program", frozenset({Law.PROGRAM}), patched(BlobNames, "add", _plain)),
     Plant(
         "a deposed leader removes programs of a later one",
-        frozenset({9}),
+        frozenset({Law.PROGRAM}),
         patched(BlobNames, "may_go", _whatever_the_term),
     ),
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tests.sim.leadership.laws import require
+from tests.sim.laws import Law, require
 from tidegate.high_availability.port import Deposed
 
 RESULT = "result"
@@ -78,8 +78,8 @@ class Store:
         found = self.entries.setdefault(name, value)
         if name.startswith("pointer/") and found == value:
             number = int(name.partition("/")[2])
-            require(3, number >= self.best_pointer, f"pointer {number} after {self.best_pointer}")
-            require(3, name in self.files, f"{name} was committed, and its payload is not there")
+            require(Law.POINTER, number >= self.best_pointer, f"pointer {number} after {self.best_pointer}")
+            require(Law.POINTER, name in self.files, f"{name} was committed, and its payload is not there")
             self.best_pointer = number
         return found == value
 
@@ -100,5 +100,5 @@ class Store:
     def _fence(self, term: int, name: str) -> None:
         if not self.is_led_in(term):
             raise Deposed(f"term {term} is over")
-        require(1, term >= self.changed_by, f"term {term} changes {name} after term {self.changed_by}")
+        require(Law.TERMS, term >= self.changed_by, f"term {term} changes {name} after term {self.changed_by}")
         self.changed_by = term

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.sim.leadership.laws import require
+from tests.sim.laws import Law, require
 from tidegate.model import fencing
 from tidegate.model.ids import Generation
 
@@ -24,7 +24,7 @@ class SimTaskManager:
         if self.highest is not None:
             term, seen = fencing.term_of(generation), fencing.term_of(self.highest)
             is_newer = term > seen or generation == self.highest
-            require(2, is_newer, f"obeyed {generation} after {self.highest}")
+            require(Law.OBEDIENCE, is_newer, f"obeyed {generation} after {self.highest}")
         self.highest = fencing.highest_of(generation, self.highest)
         return True
 
@@ -32,9 +32,9 @@ class SimTaskManager:
         is_repeated = generation == self.highest and attempt == self.attempt
         if is_repeated or not self._obeys(generation):
             return is_repeated
-        require(6, not self._is_over(), "a job with a result runs again")
-        require(2, self.committed <= restored, f"restored {restored}, and {self.committed} was committed")
-        require(2, attempt > self.attempt, f"attempt {attempt} after {self.attempt}")
+        require(Law.RESULT, not self._is_over(), "a job with a result runs again")
+        require(Law.OBEDIENCE, self.committed <= restored, f"restored {restored}, and {self.committed} was committed")
+        require(Law.OBEDIENCE, attempt > self.attempt, f"attempt {attempt} after {self.attempt}")
         self.attempt, self.committed = attempt, restored
         return True
 

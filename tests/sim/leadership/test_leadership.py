@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
+from tests.sim.laws import LawBroken
 from tests.sim.leadership.history import Call, is_linearizable
-from tests.sim.leadership.laws import LawBroken
 from tests.sim.leadership.planted_bugs import PLANTS
 from tests.sim.leadership.world import World
 from tests.sim.plant import Plant

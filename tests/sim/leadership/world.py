@@ -13,9 +13,9 @@ from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 
+from tests.sim.laws import Law, LawBroken, require
 from tests.sim.leadership.history import History
 from tests.sim.leadership.job_manager import PROGRAM, SUBMISSION, SimJobManager, SimTerm
-from tests.sim.leadership.laws import LawBroken, require
 from tests.sim.leadership.store import Store
 from tests.sim.leadership.task_manager import SimTaskManager
 from tidegate.high_availability.port import Deposed
@@ -174,7 +174,7 @@ class World:
                 return
             if again:
                 is_leading = term.owner.term is term
-                require(4, is_leading, f"{what} after the end of term {term.number}")
+                require(Law.DEPOSED, is_leading, f"{what} after the end of term {term.number}")
             is_lost = self.is_rough and self.draw.random() < 0.1
             self.at(self.delay(), lambda: arrived(number, is_lost))
 
@@ -195,7 +195,9 @@ class World:
     def accepted(self, client: str) -> None:
         self._accepted.append(client)
         require(
-            6, len(self._accepted) == 1, f"clients {self._accepted} were told that their job was accepted, under one id"
+            Law.RESULT,
+            len(self._accepted) == 1,
+            f"clients {self._accepted} were told that their job was accepted, under one id",
         )
 
     def submit(self) -> None:
@@ -257,8 +259,12 @@ class World:
         self.at(self.draw.randint(0, 10_000), self.fault)
         self.at(FAULTS_UNTIL_MS, self._when_calm)
         self._run_until(lambda: not self.is_rough and self.is_over, LIMIT_MS)
-        require(5, self.is_over, f"the job has not ended: {sorted(self.store.entries)}, accepted {self._accepted}")
-        require(6, not self.store.entries, f"left: {sorted(self.store.entries)}")
+        require(
+            Law.LEADERSHIP,
+            self.is_over,
+            f"the job has not ended: {sorted(self.store.entries)}, accepted {self._accepted}",
+        )
+        require(Law.RESULT, not self.store.entries, f"left: {sorted(self.store.entries)}")
         self.history.check()
         self._check_files()
         return self
@@ -278,7 +284,7 @@ class World:
     def _poll(self) -> None:
         states = {jm.name: jm.leadership.state for jm in self.job_managers}
         is_led = LeadershipState.LEADING in states.values()
-        require(5, is_led or self.is_over, f"nobody leads, long after the last fault: {states}")
+        require(Law.LEADERSHIP, is_led or self.is_over, f"nobody leads, long after the last fault: {states}")
 
     def _check_files(self) -> None:
         """What a killed or deposed leader left is gone when the next one has looked through the store."""
@@ -288,7 +294,7 @@ class World:
         is_led = lambda: len(self.leaders) > terms and any(jm.term and jm.term.has_swept for jm in self.job_managers)  # noqa: E731
         self._run_until(is_led, self.now_ms + LIMIT_MS)
         left = sorted(name for name in self.store.files if name.startswith(SUBMISSION) or PROGRAM in name)
-        require(8, not left, f"files that nothing names: {left}")
+        require(Law.UNNAMED_FILES, not left, f"files that nothing names: {left}")
 
     @property
     def is_over(self) -> bool:
@@ -297,7 +303,9 @@ class World:
     def _check_owners(self) -> None:
         for job_manager in self.job_managers:
             if job_manager.term is not None and not job_manager.leadership.leads:
-                raise LawBroken(4, f"{job_manager.name} acts in term {job_manager.term.number}, and leads no more")
+                raise LawBroken(
+                    Law.DEPOSED, f"{job_manager.name} acts in term {job_manager.term.number}, and leads no more"
+                )
 
 
 def _submit(owner: SimJobManager, client: str) -> None:

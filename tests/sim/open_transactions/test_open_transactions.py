@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.sim.open_transactions.world import EXACT, NOTHING_OPEN, TOLD, World
+from tests.sim.laws import Law, LawBroken
+from tests.sim.open_transactions.world import World
 from tests.sim.plant import Plant, patched
 from tests.sim.seeds import BASE_SEED
-from tests.sim.watch import LawBroken
 from tidegate.connectors.kafka.open_transactions import subtask_transactions
 from tidegate.connectors.kafka.open_transactions.naming import Numbers, Ownership, TransactionNamingStrategy
 from tidegate.connectors.kafka.open_transactions.subtask_transactions import SubtaskTransactions
@@ -45,30 +45,32 @@ def _always_the_first(numbers: Numbers, taken: Any) -> int:
 
 
 PLANTS = (
-    Plant("a pending id is used again", frozenset({EXACT, TOLD}), patched(Numbers, "next", _always_the_first)),
+    Plant(
+        "a pending id is used again", frozenset({Law.OUTPUT, Law.REPORTED}), patched(Numbers, "next", _always_the_first)
+    ),
     Plant(
         "every subtask aborts what others restored",
-        frozenset({EXACT, TOLD}),
+        frozenset({Law.OUTPUT, Law.REPORTED}),
         patched(Ownership, "owns", lambda self, subtask: True),
     ),
     Plant(
         "nobody aborts what is left",
-        frozenset({NOTHING_OPEN}),
+        frozenset({Law.NOTHING_OPEN}),
         patched(subtask_transactions, "lingering", lambda *_: []),
     ),
     Plant(
         "an id is used again and nobody noted its commit",
-        frozenset({TOLD}),
+        frozenset({Law.REPORTED}),
         patched(SubtaskTransactions, "note_commit", lambda self, prepared: None),
     ),
     Plant(
         "attempts have their ids in common",
-        frozenset({EXACT, TOLD, NOTHING_OPEN}),
+        frozenset({Law.OUTPUT, Law.REPORTED, Law.NOTHING_OPEN}),
         patched(subtask_transactions, "branch_of", lambda context: "0" * 16),
     ),
     Plant(
         "a refused commit is taken for one that was made",
-        frozenset({EXACT}),
+        frozenset({Law.OUTPUT}),
         patched(SubtaskTransactions, "look_up", lambda self, prepared: None),
     ),
 )

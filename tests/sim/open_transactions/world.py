@@ -1,8 +1,7 @@
 """A job of which only the Kafka sink is real: values from a position on, checkpoints that complete or not, attempts that crash, come back
 with another parallelism, and go on as if nothing had happened when they are long replaced.
 
-Laws: EXACT each value is committed once. TOLD whatever is missing was reported as lost, and nothing else was. NOTHING_OPEN what a crashed
-attempt left is aborted by the next one.
+Laws: OUTPUT, REPORTED and NOTHING_OPEN of ``tests.sim.laws``.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.conformance.sink_suite import share
+from tests.sim.laws import Law, LawBroken
 from tests.sim.open_transactions.kafka import SimulatedBroker, SimulatedKafka
-from tests.sim.watch import LawBroken
 from tests.unit.taskmanager.operators.harness import Running, spec, start
 from tidegate.common.serialization import SimpleStringSchema
 from tidegate.common.typeinfo import TypeInformation, Types
@@ -29,7 +28,6 @@ from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema
 from tidegate.model.checkpoint import OperatorSnapshot
 from tidegate.model.errors import TidegateError
 
-EXACT, TOLD, NOTHING_OPEN = 0, 1, 2
 STEPS, MOST_SUBTASKS, MOST_ROWS, MOST_STARTS = 40, 3, 4, 60
 RETRIES = {"sink.committer.retries": "0"}
 LOST = "records are lost"
@@ -100,12 +98,12 @@ class World:
             return
         living = {str(one) for one in self.kafka.open_ids()}
         if living:
-            raise LawBroken(NOTHING_OPEN, f"nobody aborts {sorted(living)}")
+            raise LawBroken(Law.NOTHING_OPEN, f"nobody aborts {sorted(living)}")
         self._feed()
         self._checkpoint(completes=True, confirms=True)
         found, wanted = Counter(map(int, self.kafka.committed)), Counter(range(self.position))
         if found != wanted:
-            raise LawBroken(EXACT, f"lost {sorted(wanted - found)}, too many {sorted(found - wanted)}")
+            raise LawBroken(Law.OUTPUT, f"lost {sorted(wanted - found)}, too many {sorted(found - wanted)}")
 
     def _try(self, step: Callable[[], None]) -> None:
         """A step that fails fails the attempt."""
@@ -120,7 +118,7 @@ class World:
         if LOST not in error.message:
             return
         if not self.times_out:
-            raise LawBroken(TOLD, f"nothing timed out: {error.message}")
+            raise LawBroken(Law.REPORTED, f"nothing timed out: {error.message}")
         self.told_lost = True
 
     def _feed(self) -> None:

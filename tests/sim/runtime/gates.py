@@ -7,13 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
+from tests.sim.laws import Law
 from tests.sim.runtime.job import Outside
 from tidegate.model.channel_events import Barrier
 from tidegate.model.checkpoint import Alignment
 from tidegate.taskmanager.exchange.input_gate import ChannelInputGate
-
-OVERTAKING = 11
-"""Number of that law (``tests.sim.watch`` numbers the others)."""
 
 
 @contextmanager
@@ -25,7 +23,7 @@ def watched_gates(outside: Outside) -> Iterator[None]:
             for queued in channel.frames:
                 event = queued.event
                 if isinstance(event, Barrier) and event.options.alignment is Alignment.UNALIGNED:
-                    outside.fail(OVERTAKING, f"barrier {event.checkpoint_id} waits behind data on {channel.name}")
+                    outside.fail(Law.OVERTAKING, f"barrier {event.checkpoint_id} waits behind data on {channel.name}")
         return poll(gate, gather_bytes)
 
     with mock.patch.object(ChannelInputGate, "poll", watched):

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tests.sim.laws import Law, LawBroken
 from tests.sim.runtime import transactions
 from tests.sim.runtime.transactions import Bank, BankSink
-from tests.sim.watch import LawBroken
 from tidegate.common import Types, WatermarkStrategy
 from tidegate.common.configuration import Configuration
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
@@ -42,8 +42,6 @@ from tidegate.functions.state import ValueStateDescriptor
 from tidegate.records.batch import Batch, RecordsBatch
 
 KEYS, TOTAL, BATCH_ROWS = 5, 200, 12
-OUTPUT, TIME, EVENTS = 0, 10, 12
-"""Numbers of the laws that are checked here (``tests.sim.watch``): the exact output, event time, and events of functions."""
 EVERY, EVERY_NOTE = 25, 20
 """Behind so many values an event is emitted, and behind so many counted ones one is sent against the stream."""
 MOST_SOURCES = 3
@@ -83,13 +81,13 @@ class Outside:
     def __post_init__(self) -> None:
         self.bank = Bank(self.fail, self.commit)
 
-    def fail(self, law: int, text: str) -> None:
+    def fail(self, law: Law, text: str) -> None:
         """The subtask makes a failure of its own of what a function raises: the schedule looks here."""
         self.broken = self.broken or LawBroken(law, text)
 
     def commit(self, identity: str, checkpoint_id: int, rows: list[Any]) -> None:
         if not any(n >= checkpoint_id for n in self.completed):  # what an aborted one left goes with the next
-            self.fail(5, f"{identity} is committed, and neither its checkpoint nor a later one is complete")
+            self.fail(Law.PUBLISHED, f"{identity} is committed, and neither its checkpoint nor a later one is complete")
         self.committed.setdefault(identity, rows)
 
     def check_output(self, *, exactly_once: bool) -> None:
@@ -99,16 +97,16 @@ class Outside:
         found, wanted = Counter(value for value, _ in rows), Counter(range(TOTAL))
         if not exactly_once:
             if wanted - found:
-                raise LawBroken(OUTPUT, f"lost {sorted(wanted - found)}")
+                raise LawBroken(Law.OUTPUT, f"lost {sorted(wanted - found)}")
             self._check_events(heard, exactly_once=False)
             return
         if found != wanted:
-            raise LawBroken(OUTPUT, f"lost {sorted(wanted - found)}, too many {sorted(found - wanted)}")
+            raise LawBroken(Law.OUTPUT, f"lost {sorted(wanted - found)}, too many {sorted(found - wanted)}")
         counts = Counter((value % KEYS, number) for value, number in rows)
         expected = Counter((key, n + 1) for key in range(KEYS) for n in range(TOTAL // KEYS))
         if counts != expected:
             raise LawBroken(
-                OUTPUT, f"(key, count) lost {sorted(expected - counts)}, too many {sorted(counts - expected)}"
+                Law.OUTPUT, f"(key, count) lost {sorted(expected - counts)}, too many {sorted(counts - expected)}"
             )
         self._check_events(heard, exactly_once=True)
 
@@ -117,18 +115,19 @@ class Outside:
         for value in range(0, TOTAL, EVERY):
             if heard[value] < least or (is_exact and heard[value] > least):
                 raise LawBroken(
-                    EVENTS, f"the event behind {value} was heard of {heard[value]} times by {self.counters} subtasks"
+                    Law.EVENTS,
+                    f"the event behind {value} was heard of {heard[value]} times by {self.counters} subtasks",
                 )
         if strange := [value for value in heard if value % EVERY]:
-            raise LawBroken(EVENTS, f"nobody sent events behind {strange}")
+            raise LawBroken(Law.EVENTS, f"nobody sent events behind {strange}")
 
     def note(self, receiver: str, note: Noted) -> None:
         before = self.noted.get((receiver, note.sender), 0)
         self.noted[receiver, note.sender] = note.number
         if note.number <= before:
-            self.fail(EVENTS, f"{receiver} got event {note.number} of {note.sender} after {before}")
+            self.fail(Law.EVENTS, f"{receiver} got event {note.number} of {note.sender} after {before}")
         if receiver.rpartition("#")[2] != note.sender.rpartition("#")[2]:
-            self.fail(EVENTS, f"{receiver} got an event of another attempt: {note.sender}")
+            self.fail(Law.EVENTS, f"{receiver} got an event of another attempt: {note.sender}")
 
 
 outside = Outside()
@@ -174,7 +173,7 @@ class Count(KeyedProcessFunction, EventListener):
         piece = bisect(_CUTS, event.value)
         before = self.last_value.get(piece, -1)
         if before > event.value and len(outside.counters) == 1:
-            outside.fail(EVENTS, f"the event behind {event.value} came behind {before}")
+            outside.fail(Law.EVENTS, f"the event behind {event.value} came behind {before}")
         self.last_event[piece] = event.value
         yield -1 - event.value, 0
 
@@ -185,11 +184,11 @@ class Count(KeyedProcessFunction, EventListener):
             self.context.send_task_event(Noted(self.context.get_task_name_with_subtasks(), self.processed))
         piece = bisect(_CUTS, value)
         if value <= self.last_event.get(piece, -1) and len(outside.counters) == 1:
-            outside.fail(EVENTS, f"{value} came behind the event behind {self.last_event[piece]}")
+            outside.fail(Law.EVENTS, f"{value} came behind the event behind {self.last_event[piece]}")
         self.last_value[piece] = value
         timestamp, watermark = ctx.timestamp(), ctx.timer_service().current_watermark()
         if timestamp is not None and timestamp <= watermark:
-            outside.fail(TIME, f"a record of {timestamp} came behind the watermark {watermark}")
+            outside.fail(Law.EVENT_TIME, f"a record of {timestamp} came behind the watermark {watermark}")
         number = (self.count.value() or 0) + 1
         self.count.update(number)
         yield value, number

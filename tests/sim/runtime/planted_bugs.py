@@ -9,11 +9,9 @@ from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
+from tests.sim.laws import Law
 from tests.sim.plant import Plant, patched
-from tests.sim.runtime.gates import OVERTAKING
-from tests.sim.runtime.job import EVENTS, OUTPUT, TIME
-from tests.sim.runtime.transactions import TRANSACTIONS, BankSink
-from tests.sim.runtime.world import LIVENESS
+from tests.sim.runtime.transactions import BankSink
 from tidegate.connectors.two_phase_commit import Transactions
 from tidegate.model.channel_events import Barrier, ChannelEvent, EndOfData, UserEvent
 from tidegate.model.checkpoint import Acknowledgement, ChannelStateHandle, DeclineReason, SubtaskSnapshot
@@ -262,11 +260,11 @@ def _hears_twice(dispatcher: TaskEventDispatcher, edge_id: int, payload: bytes) 
 
 _add, _items_in_flight, _on_arrived = Recording.add, barriers.items_in_flight, TaskEventDispatcher.on_arrived
 
-_HEARD = frozenset({EVENTS})
-_EXACT = frozenset({OUTPUT})
-_IN_FLIGHT = frozenset({OUTPUT, EVENTS})
+_HEARD = frozenset({Law.EVENTS})
+_EXACT = frozenset({Law.OUTPUT})
+_IN_FLIGHT = frozenset({Law.OUTPUT, Law.EVENTS})
 """What is in flight may be an event alone."""
-_DOUBLED = frozenset({OUTPUT, TIME, EVENTS})
+_DOUBLED = frozenset({Law.OUTPUT, Law.EVENT_TIME, Law.EVENTS})
 """Watermarks are in flight as rows are: behind one of the first copy, the rows of the second are late."""
 
 
@@ -281,18 +279,20 @@ PLANTS = (
         "what overtook is not persisted", _IN_FLIGHT, patched(BarrierSender, "send", _overtakes_and_persists_nothing)
     ),
     Plant("what had arrived is not persisted", _IN_FLIGHT, patched(ChannelInputGate, "take_persisted", _lost)),
-    Plant("a frame is dropped", frozenset({OUTPUT, LIVENESS}), _drops_a_frame),
-    Plant("a grant counts twice", frozenset({LIVENESS}), patched(SenderCredit, "on_credit", _counts_a_grant_twice)),
-    Plant("a barrier overtakes nothing", frozenset({OVERTAKING}), patched(BarrierSender, "send", _overtakes_nothing)),
+    Plant("a frame is dropped", frozenset({Law.OUTPUT, Law.LIVENESS}), _drops_a_frame),
+    Plant("a grant counts twice", frozenset({Law.LIVENESS}), patched(SenderCredit, "on_credit", _counts_a_grant_twice)),
+    Plant(
+        "a barrier overtakes nothing", frozenset({Law.OVERTAKING}), patched(BarrierSender, "send", _overtakes_nothing)
+    ),
     Plant(
         "channels stay blocked when a checkpoint is given up",
-        frozenset({LIVENESS}),
+        frozenset({Law.LIVENESS}),
         patched(Aligning, "drop", _gives_up_and_stays_blocked),
         first_seed=35,
     ),
     Plant(
         "channels stay blocked when barriers begin to overtake",
-        frozenset({LIVENESS}),
+        frozenset({Law.LIVENESS}),
         patched(Aligning, "on_timed_out", _switches_and_stays_blocked),
     ),
     Plant("the channels are not awaited", _IN_FLIGHT, patched(Persisting, "start", _awaits_no_channel)),
@@ -301,20 +301,24 @@ PLANTS = (
     ),
     Plant(
         "what comes behind the barrier is persisted",
-        frozenset({OUTPUT, LIVENESS, EVENTS}),
+        frozenset({Law.OUTPUT, Law.LIVENESS, Law.EVENTS}),
         patched(input_gate, "ends_recording", lambda event, checkpoint_id: False),
     ),
     Plant(
         "what a checkpoint begins with is committed",
-        frozenset({5}),
+        frozenset({Law.PUBLISHED}),
         patched(s.SnapshotCoordinator, "on", _commits_what_it_begins),
     ),
     Plant(
         "mails behind the first are lost",
-        frozenset({LIVENESS}),
+        frozenset({Law.LIVENESS}),
         patched(Mailbox, "take_all", _takes_the_first_mail_and_loses_the_rest),
     ),
-    Plant("a failed write is acknowledged", frozenset({3}), patched(sw.SnapshotWrite, "on", _acknowledges_what_failed)),
+    Plant(
+        "a failed write is acknowledged",
+        frozenset({Law.FROZEN}),
+        patched(sw.SnapshotWrite, "on", _acknowledges_what_failed),
+    ),
     Plant(
         "a snapshot is acknowledged before its state is written",
         _EXACT,
@@ -327,7 +331,7 @@ PLANTS = (
     ),
     Plant(
         "another attempt is acknowledged",
-        frozenset({6}),
+        frozenset({Law.FENCED}),
         patched(sw, "Acknowledgement", _acknowledges_for_the_next_attempt),
     ),
     Plant("what was in flight is replayed twice", _DOUBLED, patched(replay, "read_channel", _reads_all_batches_twice)),
@@ -339,24 +343,24 @@ PLANTS = (
     ),
     Plant(
         "a confirm commits what is newer",
-        frozenset({5}),
+        frozenset({Law.PUBLISHED}),
         patched(OperatorChain, "notify_complete", _commits_what_is_newer),
     ),
     Plant("a frozen state goes on changing", _EXACT, _writes_what_the_state_has_become),
     Plant(
         "what was restored is not committed",
-        frozenset({OUTPUT, TRANSACTIONS}),
+        frozenset({Law.OUTPUT, Law.TRANSACTIONS}),
         patched(Transactions, "commit", _commits_nothing_restored),
         first_seed=146,
     ),
     Plant(
         "what was open at the checkpoint is committed",
-        frozenset({5, TRANSACTIONS}),
+        frozenset({Law.PUBLISHED, Law.TRANSACTIONS}),
         patched(BankSink, "recover_and_abort", BankSink.commit),
     ),
     Plant(
         "watermarks follow the fastest channel",
-        frozenset({TIME}),
+        frozenset({Law.EVENT_TIME}),
         patched(w.WatermarkValve, "on", _follows_the_fastest_channel),
     ),
     Plant("events that had arrived are not persisted", _HEARD, patched(Recording, "add", _records_no_events)),

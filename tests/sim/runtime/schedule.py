@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
+from tests.sim.laws import Law, LawBroken
 from tests.sim.runtime import job
 from tests.sim.runtime.gates import watched_gates
 from tests.sim.runtime.store import SimStore
 from tests.sim.runtime.subtasks import SimClock
-from tests.sim.runtime.world import LIVENESS, MOST_SWEEPS, Counts, Execution, Mix, restored
-from tests.sim.watch import LawBroken
+from tests.sim.runtime.world import MOST_SWEEPS, Counts, Execution, Mix, restored
 from tidegate.datastream._graph.job_graph_builder import BuiltJob
 from tidegate.model.checkpoint import Alignment
 
@@ -122,13 +122,13 @@ class Schedule:
             execution.sweep()
             if self._outside.broken is not None:
                 raise self._outside.broken
-        raise LawBroken(LIVENESS, f"it does not end: {execution.describe()}")
+        raise LawBroken(Law.LIVENESS, f"it does not end: {execution.describe()}")
 
     def _check(self, execution: Execution) -> None:
         """Only what the schedule did may fail a subtask."""
         for task in execution.subtasks.values():
             if task.error is not None and task.error.code != "subtask-lost":
-                raise LawBroken(LIVENESS, f"{task.attempt} failed: {task.error.code}: {task.error.message}")
+                raise LawBroken(Law.LIVENESS, f"{task.attempt} failed: {task.error.code}: {task.error.message}")
 
     def _is_disk_full(self) -> bool:
         full = self._random.random() < self._mix.disk_full

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.sim.laws import LawBroken
 from tests.sim.plant import Plant
 from tests.sim.runtime.planted_bugs import PLANTS
 from tests.sim.runtime.schedule import Schedule
-from tests.sim.watch import LawBroken
 
 pytestmark = pytest.mark.sim
 

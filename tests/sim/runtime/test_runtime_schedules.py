@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from tests.invariants import checked
+from tests.sim.laws import Law, LawBroken
 from tests.sim.runtime import job
 from tests.sim.runtime.schedule import Outcome, Schedule
-from tests.sim.runtime.world import ENDING, Execution
+from tests.sim.runtime.world import Execution
 from tests.sim.seeds import BASE_SEED
-from tests.sim.watch import LawBroken
 from tidegate.connectors.base import SinkContext, SinkWriter
 from tidegate.records.batch import Batch, RecordsBatch
 
@@ -83,7 +83,7 @@ def test_a_checkpoint_that_starts_while_a_subtask_finishes_breaks_a_law(monkeypa
     monkeypatch.setattr(Execution, "_is_anyone_leaving", lambda execution: False)
     with pytest.raises(LawBroken, match="about to finish") as raised:
         run_all(range(BASE_SEED, BASE_SEED + BLOCK))
-    assert raised.value.law == ENDING
+    assert raised.value.law == Law.ENDING
 
 
 class _Hoarding(SinkWriter):

@@ -10,11 +10,10 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.sim.laws import Law
 from tidegate.datastream.functions import FunctionSnapshotContext
 from tidegate.functions.transactional_ids import TransactionalIdsSinkFunction
 
-TRANSACTIONS = 12
-"""Number of the law that a transaction ends once."""
 _POOL = 200
 """More than checkpoints that a schedule aborts one after the other."""
 
@@ -26,7 +25,7 @@ Handle = list[Any]
 class Bank:
     """The system. ``fail(law, text)``; ``show(identity, checkpoint id, rows)``."""
 
-    fail: Callable[[int, str], None]
+    fail: Callable[[Law, str], None]
     show: Callable[[str, int, list[Any]], None]
     status: dict[tuple[str, int], str] = field(default_factory=dict)
     rows: dict[tuple[str, int], list[Any]] = field(default_factory=dict)
@@ -53,7 +52,7 @@ class Bank:
             one = (handle[0], handle[1])
             self.status[one] = "committed"
             if one not in self.voted:
-                self.fail(5, f"{one} is committed, and no checkpoint holds it")
+                self.fail(Law.PUBLISHED, f"{one} is committed, and no checkpoint holds it")
             self.show(f"{one}", self.voted.get(one, 0), self.rows[one])
 
     def abort(self, handle: Handle) -> None:
@@ -68,7 +67,7 @@ class Bank:
     def _expect(self, handle: Handle, allowed: set[str], call: str) -> bool:
         found = self.status[handle[0], handle[1]]
         if found not in allowed:
-            self.fail(TRANSACTIONS, f"{handle} is {call}, but it is {found}")
+            self.fail(Law.TRANSACTIONS, f"{handle} is {call}, but it is {found}")
         return found in allowed
 
 

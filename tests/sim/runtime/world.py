@@ -15,12 +15,12 @@ from random import Random
 
 import cloudpickle
 
+from tests.sim.laws import Law, LawBroken
 from tests.sim.runtime.background import SteppedBackground
 from tests.sim.runtime.job import Outside
 from tests.sim.runtime.sockets import Network, SteppedLoop
 from tests.sim.runtime.store import CHECKPOINTS, SHARED, SimStore
 from tests.sim.runtime.subtasks import FreeMeter, SimClock, SimMailbox, SimPort, SimSubtask
-from tests.sim.watch import LawBroken
 from tests.unit.taskmanager.runtime.assigned import Assigned
 from tests.unit.taskmanager.runtime.deploying import Deployer
 from tidegate.datastream._graph.job_graph_builder import BuiltJob
@@ -42,10 +42,6 @@ from tidegate.taskmanager.runtime.ports import (
     Mail,
 )
 
-LIVENESS = 9
-"""Number of the law that a healed world comes to its end (``tests.sim.watch`` numbers the others)."""
-ENDING = 14
-"""Number of the law that no checkpoint is declined because a subtask of it finishes."""
 MOST_SWEEPS = 20_000
 
 
@@ -202,7 +198,7 @@ class Execution:
             if self.is_over:
                 return
             self.sweep()
-        raise LawBroken(LIVENESS, f"canceled, and still there: {self._states()}")
+        raise LawBroken(Law.LIVENESS, f"canceled, and still there: {self._states()}")
 
     def bury(self) -> None:
         """At the end of the world, until which those that were killed must be kept: see ``SimSubtask.bury``."""
@@ -300,7 +296,7 @@ class Execution:
             case "decline":
                 checkpoint_id, reason = value
                 if reason is DeclineReason.TASK_CLOSING:
-                    raise LawBroken(ENDING, f"{task.attempt} declined {checkpoint_id}, since it is about to finish")
+                    raise LawBroken(Law.ENDING, f"{task.attempt} declined {checkpoint_id}, since it is about to finish")
                 self._counts.declined += 1
                 self._on_vote(task, checkpoint_id, "declined")
                 self._abort(checkpoint_id)
@@ -323,18 +319,18 @@ class Execution:
     def _on_vote(self, task: SimSubtask, n: int, vote: str) -> None:
         before = self._votes.setdefault((task.attempt, n), vote)
         if before != vote:
-            raise LawBroken(3, f"{task.attempt} {before} {n}, and then {vote} it")
+            raise LawBroken(Law.FROZEN, f"{task.attempt} {before} {n}, and then {vote} it")
 
     def _on_ack(self, task: SimSubtask, ack: Acknowledgement) -> None:
         if ack.attempt != task.attempt:
-            raise LawBroken(6, f"{task.attempt} acknowledged for {ack.attempt}")
+            raise LawBroken(Law.FENCED, f"{task.attempt} acknowledged for {ack.attempt}")
         n = int(ack.checkpoint_id)
         self._on_vote(task, n, "acknowledged")
         pending = self._pending.get(n)
         if pending is None:
             return  # it was aborted meanwhile
         if task.attempt in pending.acks or task.attempt not in pending.waits_for:
-            raise LawBroken(3, f"{task.attempt} acknowledged {n} twice")
+            raise LawBroken(Law.FROZEN, f"{task.attempt} acknowledged {n} twice")
         pending.acks[task.attempt] = ack
         if set(pending.acks) != pending.waits_for:
             return

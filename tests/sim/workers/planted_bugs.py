@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.sim.laws import Law
 from tests.sim.plant import Plant, patched
 from tidegate.jobmanager.machines.resources.task_managers import RegisteredTaskManager, ResourceManager
 from tidegate.jobmanager.machines.resources.threshold_meter import ThresholdMeter
@@ -29,25 +30,35 @@ def _stays_coming(self: Workers, worker_id: TaskManagerId, detail: str) -> str |
 
 
 PLANTS = (
-    Plant("two starts for one need", frozenset({1}), patched(Worker, "is_coming", property(_only_what_is_there))),
+    Plant(
+        "two starts for one need", frozenset({Law.NEEDED}), patched(Worker, "is_coming", property(_only_what_is_there))
+    ),
     Plant(
         "a stop of a busy worker",
-        frozenset({2}),
+        frozenset({Law.IN_USE}),
         patched(RegisteredTaskManager, "is_empty", property(lambda self: True)),
     ),
-    Plant("a storm after a crash loop", frozenset({3}), patched(ThresholdMeter, "is_exceeded", False)),
-    Plant("a start that hangs is waited for", frozenset({4}), patched(Workers, "on_timer", _never_gives_up)),
-    Plant("a start that failed still counts", frozenset({3, 4}), patched(Workers, "on_ended", _stays_coming)),
+    Plant("a storm after a crash loop", frozenset({Law.PAUSE}), patched(ThresholdMeter, "is_exceeded", False)),
+    Plant("a start that hangs is waited for", frozenset({Law.ENOUGH}), patched(Workers, "on_timer", _never_gives_up)),
+    Plant(
+        "a start that failed still counts",
+        frozenset({Law.PAUSE, Law.ENOUGH}),
+        patched(Workers, "on_ended", _stays_coming),
+    ),
     Plant(
         "a job is placed on what stops",
-        frozenset({4, 2}),
+        frozenset({Law.ENOUGH, Law.IN_USE}),
         patched(ResourceManager, "drain", lambda self, worker_id: None),
     ),
-    Plant("what is lost stays", frozenset({1, 4}), patched(Workers, "on_lost", lambda self, worker_id: None)),
+    Plant(
+        "what is lost stays",
+        frozenset({Law.NEEDED, Law.ENOUGH}),
+        patched(Workers, "on_lost", lambda self, worker_id: None),
+    ),
     Plant(
         "the minimum and the redundancy are forgotten",
-        frozenset({4}),
+        frozenset({Law.ENOUGH}),
         patched(Workers, "is_wanted", lambda self, worker: False),
     ),
-    Plant("idle ones are kept", frozenset({4}), patched(Worker, "rest", lambda worker, *, is_idle: None)),
+    Plant("idle ones are kept", frozenset({Law.ENOUGH}), patched(Worker, "rest", lambda worker, *, is_idle: None)),
 )

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tests.sim.leadership.laws import LawBroken
+from tests.sim.laws import LawBroken
 from tests.sim.plant import Plant
 from tests.sim.sweep import caught_by, sweep
 from tests.sim.workers.planted_bugs import PLANTS

@@ -3,9 +3,7 @@
 A schedule has two parts: 150 s in which starts fail, hang, come late or come twice, and workers die or are cut off; then a time in which
 the provider does what it should. All chance comes from the seed.
 
-Laws: 1, a start is made only when what is there and what is on its way is not enough; 2, a worker with a slot in use is never
-stopped; 3, after too many starts have failed none is made for the retry interval; 4, once the provider keeps its promises every job
-ends, and then no worker is left but for the minimum.
+Laws: NEEDED, IN_USE, PAUSE and ENOUGH of ``tests.sim.laws``.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from itertools import count
 
-from tests.sim.leadership.laws import require
+from tests.sim.laws import Law, require
 from tests.unit.jobmanager.machines.cluster_kit import Cluster, graph, vertex
 from tidegate.jobmanager.machines import commands as c
 from tidegate.jobmanager.machines import events as e
@@ -76,10 +74,14 @@ class World:
         self._at(0, self._submit)
         self._until(CALM_MS)
         for job in self._views():
-            require(4, job.state.is_terminal, f"{job.name} is {job.state.value} and waits for {job.waiting_for!r}")
+            require(
+                Law.ENOUGH, job.state.is_terminal, f"{job.name} is {job.state.value} and waits for {job.waiting_for!r}"
+            )
         left = (len(self._alive) + len(self._cut_off)) * self.slots
-        require(4, left < max(1, self.minimum + self.slots), f"{left} slots are left, {self.minimum} are wanted")
-        require(4, left >= self.minimum, f"{left} slots are left, {self.minimum} are wanted")
+        require(
+            Law.ENOUGH, left < max(1, self.minimum + self.slots), f"{left} slots are left, {self.minimum} are wanted"
+        )
+        require(Law.ENOUGH, left >= self.minimum, f"{left} slots are left, {self.minimum} are wanted")
         return self
 
     # ---- time --------------------------------------------------------------------------------------------------------
@@ -171,7 +173,9 @@ class World:
         self._is_needed(worker_id)
         recent = [at for at in self._failed_ms if at > self.cluster.now_ms - 60_000]
         held_back = len(recent) > RATE and self.cluster.now_ms < recent[-1] + RETRY_MS
-        require(3, not held_back, f"{worker_id} was started {len(recent)} failures after which there is a pause")
+        require(
+            Law.PAUSE, not held_back, f"{worker_id} was started {len(recent)} failures after which there is a pause"
+        )
         self._coming.add(worker_id)
         fate = "comes" if self._is_calm else self.chance.choice(FATES)
         self.events[fate] += 1
@@ -196,7 +200,7 @@ class World:
         there = (len(self._alive.keys() - self._given_up) + len(self._coming - self._given_up)) * self.slots
         spare = self.redundant * self.slots if wanted else 0
         enough = there >= max(wanted + spare, self.minimum)
-        require(1, not enough, f"{worker_id} is started, and {there} slots are there or come, for {wanted}")
+        require(Law.NEEDED, not enough, f"{worker_id} is started, and {there} slots are there or come, for {wanted}")
 
     def _come(self, worker_id: TaskManagerId, session: str) -> None:
         if worker_id in self._cut_off or (
@@ -218,7 +222,7 @@ class World:
     def _stop(self, worker_id: TaskManagerId) -> None:
         views = {tm.task_manager_id: tm for tm in self.cluster.machine.cluster().task_managers}
         used = [s for s in views[worker_id].slots if s.job_id is not None] if worker_id in views else []
-        require(2, not used, f"{worker_id} is stopped with {len(used)} slots in use")
+        require(Law.IN_USE, not used, f"{worker_id} is stopped with {len(used)} slots in use")
         if worker_id in self._coming and worker_id not in self._given_up:
             self._failed_ms.append(self.cluster.now_ms)  # it did not register in time
         self._given_up.add(worker_id)

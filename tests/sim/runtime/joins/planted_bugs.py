@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tests.sim.laws import Law
 from tests.sim.plant import Plant, patched
-from tests.sim.runtime.job import OUTPUT
-from tests.sim.runtime.world import LIVENESS
 from tidegate.functions.sql.changelog import adds
 from tidegate.taskmanager.exchange.input_gate import ChannelInputGate
 from tidegate.taskmanager.keyed_state.heap import backend, entries
@@ -55,8 +54,8 @@ def _drops_a_key(layout: Any, *rest: Any) -> Iterator[Any]:
     return iter([one for one in found if one[0] != last])
 
 
-_EXACT = frozenset({OUTPUT})
-_FAILS = frozenset({OUTPUT, LIVENESS})
+_EXACT = frozenset({Law.OUTPUT})
+_FAILS = frozenset({Law.OUTPUT, Law.LIVENESS})
 """An operator may also fail, by a row that it does not expect."""
 
 PLANTS = (

@@ -21,11 +21,11 @@ import pyarrow as pa
 
 from tests.differential_tables.judge import Judged
 from tests.differential_tables.tables import NULL
+from tests.sim.laws import Law, LawBroken
 from tests.sim.runtime import job
-from tests.sim.runtime.job import OUTPUT, Outside, OutsideSink
+from tests.sim.runtime.job import Outside, OutsideSink
 from tests.sim.runtime.joins.statements import STATEMENTS, recorded
 from tests.sim.runtime.schedule import Schedule, Shape
-from tests.sim.watch import LawBroken
 from tests.unit.tidegate.table._execution.plan_run import KINDS, column, file_name, file_rows
 from tidegate.common import WatermarkStrategy
 from tidegate.common.configuration import Configuration
@@ -80,7 +80,7 @@ class JoinOutside(Outside):
         if found != wanted:
             lost, more = wanted - found, found - wanted
             raise LawBroken(
-                OUTPUT, f"{self.judged.case.kind}: lost {sorted(map(str, lost))}, too many {sorted(map(str, more))}"
+                Law.OUTPUT, f"{self.judged.case.kind}: lost {sorted(map(str, lost))}, too many {sorted(map(str, more))}"
             )
 
 

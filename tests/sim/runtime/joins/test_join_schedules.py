@@ -10,13 +10,13 @@ from collections import Counter
 import pytest
 
 from tests.invariants import checked
+from tests.sim.laws import LawBroken
 from tests.sim.plant import Plant
 from tests.sim.runtime.joins.planted_bugs import PLANTS
 from tests.sim.runtime.joins.schedule import JoinSchedule
 from tests.sim.runtime.joins.statements import STATEMENTS, recorded
 from tests.sim.runtime.schedule import Outcome
 from tests.sim.seeds import BASE_SEED
-from tests.sim.watch import LawBroken
 
 pytestmark = pytest.mark.sim
 
