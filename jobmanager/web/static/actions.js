@@ -40,7 +40,7 @@ function confirm({ title, text, fields, agree, isDangerous, started, run }) {
           event.preventDefault();
           close();
           if (started) say(started);
-          run(state).then((told) => told && say(told), (error) => say(`${title}: ${error.message}`, true));
+          run(state).then((message) => message && say(message), (error) => say(`${title}: ${error.message}`, true));
         },
       },
       fields ? fields(state) : [],

@@ -13,8 +13,8 @@ export function configurationView(context) {
 export function settingsCard({ kept, render }, job) {
   const name = `settings-${job || "cluster"}`;
   const state = (kept[name] ||= { text: "", isSetOnly: true, rows: null, error: "" });
-  if (!state.asked) {
-    state.asked = true;
+  if (!state.requested) {
+    state.requested = true;
     ask("GET", job ? `web/settings?job=${job}` : "web/settings").then(
       (rows) => {
         state.rows = rows;

@@ -46,13 +46,13 @@ export class SignedEvents extends EventTarget {
       let looked = Math.max(0, text.length - 1);
       text += value;
       for (let end; (end = text.indexOf("\n\n", looked)) >= 0; looked = 0) {
-        this.tell(text.slice(0, end));
+        this.dispatch(text.slice(0, end));
         text = text.slice(end + 2);
       }
     }
   }
 
-  tell(event) {
+  dispatch(event) {
     let name = "message";
     let data = "";
     for (const line of event.split("\n")) {

@@ -16,8 +16,8 @@ const ALL = "all";
 export function flamesTab({ data, where, kept, render, nowMs }) {
   const { job } = data;
   const vertex = job.vertices.find((each) => each.id === where.item) || job.vertices[0];
-  const state = (kept[`flames-${job.id}`] ||= { kind: "full", subtask: ALL, vertex: "", told: null, error: "", askedMs: 0, root: [] });
-  if (state.vertex !== vertex.id) Object.assign(state, { vertex: vertex.id, subtask: ALL, told: null, root: [], askedMs: 0 });
+  const state = (kept[`flames-${job.id}`] ||= { kind: "full", subtask: ALL, vertex: "", answer: null, error: "", requestedMs: 0, root: [] });
+  if (state.vertex !== vertex.id) Object.assign(state, { vertex: vertex.id, subtask: ALL, answer: null, root: [], requestedMs: 0 });
   look(state, job, vertex, nowMs, render);
   return h(
     "section",
@@ -28,15 +28,15 @@ export function flamesTab({ data, where, kept, render, nowMs }) {
 }
 
 function look(state, job, vertex, nowMs, render) {
-  const isThere = state.told !== null && (state.told.endTimestamp > 0 || state.told.endTimestamp === -1 || state.told.endTimestamp === -2);
-  if (isThere || nowMs - state.askedMs < AGAIN_MS || isOver(job.state)) return;
-  state.askedMs = nowMs;
+  const isThere = state.answer !== null && (state.answer.endTimestamp > 0 || state.answer.endTimestamp === -1 || state.answer.endTimestamp === -2);
+  if (isThere || nowMs - state.requestedMs < AGAIN_MS || isOver(job.state)) return;
+  state.requestedMs = nowMs;
   const query = queryOf(state);
   const wanted = `${state.vertex} ${query}`;
   ask("GET", `jobs/${job.id}/vertices/${vertex.id}/flamegraph?${query}`).then(
-    (told) => {
+    (answer) => {
       if (wanted !== `${state.vertex} ${queryOf(state)}`) return;
-      state.told = told;
+      state.answer = answer;
       state.error = "";
       render();
     },
@@ -53,11 +53,11 @@ function queryOf(state) {
 
 function chooser(state, job, vertex, render) {
   const change = (name) => (event) => {
-    Object.assign(state, { [name]: event.target.value, told: null, root: [], askedMs: 0 });
+    Object.assign(state, { [name]: event.target.value, answer: null, root: [], requestedMs: 0 });
     render();
   };
   const again = () => {
-    Object.assign(state, { told: null, root: [], askedMs: 0 });
+    Object.assign(state, { answer: null, root: [], requestedMs: 0 });
     render();
   };
   return h(
@@ -72,19 +72,19 @@ function chooser(state, job, vertex, render) {
 
 function content(state, vertex, render) {
   if (state.error) return h("p", { class: "note bad" }, state.error);
-  const { told } = state;
-  if (told === null || told.endTimestamp === -3) return h("p", { class: "muted", role: "status" }, "Stacks are being sampled: this takes some five seconds.");
-  if (SAYS[told.endTimestamp]) return h("p", { class: "muted" }, SAYS[told.endTimestamp]);
-  if (told.data.value === 0) return h("p", { class: "muted" }, "No sample is like that: try all of the time.");
-  const root = state.root.reduce((node, at) => node.children[at] || node, told.data);
+  const { answer } = state;
+  if (answer === null || answer.endTimestamp === -3) return h("p", { class: "muted", role: "status" }, "Stacks are being sampled: this takes some five seconds.");
+  if (SAYS[answer.endTimestamp]) return h("p", { class: "muted" }, SAYS[answer.endTimestamp]);
+  if (answer.data.value === 0) return h("p", { class: "muted" }, "No sample is like that: try all of the time.");
+  const root = state.root.reduce((node, at) => node.children[at] || node, answer.data);
   const choose = (path) => () => {
     state.root = path;
     render();
   };
   return [
-    h("p", { key: "said", class: "small muted" }, `${whole(told.data.value)} samples of ${vertex.name}, taken at ${clock(told.endTimestamp)}. Sampled anew at most once a minute. Choose a frame to see only what it calls.`),
+    h("p", { key: "said", class: "small muted" }, `${whole(answer.data.value)} samples of ${vertex.name}, taken at ${clock(answer.endTimestamp)}. Sampled anew at most once a minute. Choose a frame to see only what it calls.`),
     state.root.length > 0 && h("button", { key: "back", type: "button", onclick: choose([]) }, "Show everything"),
-    h("ul", { key: `flame-${state.root.join("-")}`, class: "flame", "aria-label": "Frames, outermost first" }, frame(root, state.root, root.value, told.data.value, choose)),
+    h("ul", { key: `flame-${state.root.join("-")}`, class: "flame", "aria-label": "Frames, outermost first" }, frame(root, state.root, root.value, answer.data.value, choose)),
   ];
 }
 

@@ -46,7 +46,7 @@ export class Live {
     for (const name of PARTS) source.addEventListener(name, (event) => this.take(source, name, event.data));
     source.onerror = () => {
       if (source !== this.source) return;
-      this.tell("lost");
+      this.notify("lost");
       if (source.readyState === EventSource.CLOSED) {
         this.close();
         this.refused();
@@ -71,10 +71,10 @@ export class Live {
     this.data[name] = JSON.parse(text);
     if (name === "hello") this.clockMs = this.data.hello.now_ms - Date.now();
     if (name === "job" || name === "gone") delete this.data[name === "job" ? "gone" : "job"];
-    this.tell("live");
+    this.notify("live");
   }
 
-  tell(state) {
+  notify(state) {
     this.state = state;
     this.changed();
   }

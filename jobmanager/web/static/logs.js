@@ -11,8 +11,8 @@ export function logsView({ data, where, kept, render }) {
   const base = machine ? `taskmanagers/${encodeURIComponent(machine)}` : "jobmanager";
   const name = `logs-${base}`;
   const state = (kept[name] ||= { files: null, error: "", file: null, text: "", note: "", filter: "" });
-  if (!state.asked) {
-    state.asked = true;
+  if (!state.requested) {
+    state.requested = true;
     list(state, base, render);
   }
   const machines = data.cluster ? data.cluster.task_managers : [];

@@ -31,7 +31,7 @@ export function plotsTab(context) {
   const vertex = job.vertices.find((each) => each.id === where.item);
   const subtask = vertex && where.part !== undefined ? Number(where.part) : -1;
   const name = `plots-${job.id}-${vertex ? vertex.id : ""}-${subtask}`;
-  const state = (kept[name] ||= { told: null, error: "", askedMs: 0, filter: "", at: null });
+  const state = (kept[name] ||= { answer: null, error: "", requestedMs: 0, filter: "", at: null });
   look(state, job, vertex, subtask, nowMs, render);
   return [
     h(
@@ -44,12 +44,12 @@ export function plotsTab(context) {
 }
 
 function look(state, job, vertex, subtask, nowMs, render) {
-  if (nowMs - state.askedMs < AGAIN_MS || (state.told !== null && isOver(job.state))) return;
-  state.askedMs = nowMs;
+  if (nowMs - state.requestedMs < AGAIN_MS || (state.answer !== null && isOver(job.state))) return;
+  state.requestedMs = nowMs;
   const query = new URLSearchParams({ job: job.id, ...(vertex ? { vertex: vertex.id } : {}), ...(subtask >= 0 ? { subtask } : {}) });
   ask("GET", `web/plots?${query}`).then(
-    (told) => {
-      state.told = told;
+    (answer) => {
+      state.answer = answer;
       state.error = "";
       render();
     },
@@ -84,8 +84,8 @@ function chooser(job, vertex, subtask) {
 
 function content(state, job, vertex, render) {
   if (state.error) return h("p", { class: "note bad" }, state.error);
-  if (state.told === null) return h("p", { class: "muted" }, "Asking the JobManager …");
-  const { series } = state.told;
+  if (state.answer === null) return h("p", { class: "muted" }, "Asking the JobManager …");
+  const { series } = state.answer;
   const shown = KINDS.filter((kind) => kind.series.some(([name]) => some(series[name])));
   if (shown.length === 0) return h("p", { class: "muted" }, isOver(job.state) ? "Nothing is kept of the time in which it ran." : "Nothing yet: figures are recorded every five seconds.");
   return [
@@ -95,7 +95,7 @@ function content(state, job, vertex, render) {
 }
 
 function ofFunctions(state, render) {
-  const names = Object.keys(state.told.series).filter((name) => name.startsWith(USER) && some(state.told.series[name])).sort();
+  const names = Object.keys(state.answer.series).filter((name) => name.startsWith(USER) && some(state.answer.series[name])).sort();
   if (names.length === 0) return null;
   const wanted = state.filter.toLowerCase();
   const found = names.filter((name) => name.toLowerCase().includes(wanted));
@@ -109,8 +109,8 @@ function ofFunctions(state, render) {
 const some = (values) => Boolean(values) && values.some((value) => value !== null);
 
 function plot({ title, series, show, most }, state, render) {
-  const { told } = state;
-  const lines = series.filter(([name]) => some(told.series[name])).map(([name, text]) => ({ name, text, values: told.series[name], colour: COLOURS[name] || "var(--accent)" }));
+  const { answer } = state;
+  const lines = series.filter(([name]) => some(answer.series[name])).map(([name, text]) => ({ name, text, values: answer.series[name], colour: COLOURS[name] || "var(--accent)" }));
   const count = Math.max(...lines.map((line) => line.values.length));
   const known = lines.flatMap((line) => line.values.filter((value) => value !== null));
   const top = most ?? Math.max(...known, 0);
@@ -127,7 +127,7 @@ function plot({ title, series, show, most }, state, render) {
       render();
     }
   };
-  const whenMs = told.end_ms - (state.at ?? 0) * told.step_ms;
+  const whenMs = answer.end_ms - (state.at ?? 0) * answer.step_ms;
   const said = lines.map((line) => `${line.text}: last ${show(last(line.values))}, lowest ${show(Math.min(...line.values.filter((value) => value !== null)))}, highest ${show(Math.max(...line.values.filter((value) => value !== null)))}`).join("; ");
   return h(
     "figure",
@@ -140,7 +140,7 @@ function plot({ title, series, show, most }, state, render) {
       lines.map((line) => h("path", { key: line.name, class: "line-of", d: path(line.values, x, y), style: { stroke: line.colour } })),
       at !== null && h("path", { key: "at", class: "cursor", d: `M${x(at)},0V${HEIGHT}` }),
     ),
-    h("p", { class: "scale", "aria-hidden": "true" }, h("span", {}, clock(told.end_ms - (SAMPLES - 1) * told.step_ms)), h("span", {}, `${state.at === null ? "" : `at ${clock(whenMs)} · `}top ${show(top)}`), h("span", {}, clock(told.end_ms))),
+    h("p", { class: "scale", "aria-hidden": "true" }, h("span", {}, clock(answer.end_ms - (SAMPLES - 1) * answer.step_ms)), h("span", {}, `${state.at === null ? "" : `at ${clock(whenMs)} · `}top ${show(top)}`), h("span", {}, clock(answer.end_ms))),
   );
 }
 
@@ -153,7 +153,7 @@ function shownAt(values, at, show) {
   return value === null || value === undefined ? "–" : show(value);
 }
 
-// A gap where nothing was told; a single value between gaps is a dot.
+// A gap where nothing was measured; a single value between gaps is a dot.
 function path(values, x, y) {
   let text = "";
   values.forEach((value, at) => {

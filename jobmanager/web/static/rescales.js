@@ -44,7 +44,7 @@ function shapes(vertices) {
 }
 
 function change({ before, after, upper }) {
-  const asked = after !== null && after !== upper ? ` of ${upper} wanted` : "";
+  const wanted = after !== null && after !== upper ? ` of ${upper} wanted` : "";
   const now = after ?? upper;
-  return `${before === null || before === now ? "" : `${before} → `}${now}${asked}`;
+  return `${before === null || before === now ? "" : `${before} → `}${now}${wanted}`;
 }

@@ -136,11 +136,11 @@ function table(state, job, render) {
 
 function open(state, job, checkpoint, render) {
   Object.assign(state, { checkpoint, overview: null, error: "" });
-  asked(job, { checkpoint }).then((told) => {
+  request(job, { checkpoint }).then((answer) => {
     if (state.checkpoint !== checkpoint) return;
-    if (told.error) state.error = told.error;
-    else state.overview = told;
-    const rows = told.error ? [] : told.operators.flatMap((operator) => operator.states.map((each) => ({ operator, each })));
+    if (answer.error) state.error = answer.error;
+    else state.overview = answer;
+    const rows = answer.error ? [] : answer.operators.flatMap((operator) => operator.states.map((each) => ({ operator, each })));
     state.chosen = state.chosen && (rows.find((row) => row.operator.id === state.chosen.operator.id && row.each.name === state.chosen.each.name) || null);
     if (state.chosen) read(state, job, 0, render); // the same state in another checkpoint
     render();
@@ -150,15 +150,15 @@ function open(state, job, checkpoint, render) {
 function read(state, job, from, render) {
   const { checkpoint, chosen, key } = state;
   state.wait = true;
-  asked(job, { checkpoint, operator: chosen.operator.id, state: chosen.each.name, from, ...(key ? { key } : {}) }).then((told) => {
+  request(job, { checkpoint, operator: chosen.operator.id, state: chosen.each.name, from, ...(key ? { key } : {}) }).then((answer) => {
     if (state.checkpoint !== checkpoint || state.chosen !== chosen) return;
-    state.rows = told;
+    state.rows = answer;
     state.wait = false;
     render();
   });
   render();
 }
 
-function asked(job, query) {
+function request(job, query) {
   return ask("GET", `web/state?${new URLSearchParams({ job: job.id, ...query })}`).catch((error) => ({ error: error.message }));
 }

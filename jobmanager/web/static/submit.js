@@ -13,8 +13,8 @@ const CLAIMS = [
 
 export function submitView({ kept, render }) {
   const state = (kept.submit ||= { isAllowed: null, isBusy: false, error: "", plan: null });
-  if (!state.asked) {
-    state.asked = true;
+  if (!state.requested) {
+    state.requested = true;
     ask("GET", "config").then(
       (config) => {
         state.isAllowed = config.features["web-submit"];

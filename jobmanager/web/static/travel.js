@@ -104,13 +104,13 @@ function over(job, tracks, totalMs, state, checkpoint, render) {
       "div",
       { class: "player" },
       h("button", { type: "button", onclick: () => play(state, totalMs, render), "aria-label": state.isPlaying ? "Stop the time" : "Let the time run" }, state.isPlaying ? "❚❚" : "▶"),
-      h("input", { type: "range", min: 0, max: totalMs, step: totalMs / 500, value: String(atMs), oninput: move, "aria-label": "Time after the trigger", "aria-valuetext": `${duration(atMs)}: ${told(checkpoint, atMs)}` }),
-      h("output", {}, duration(atMs), h("br", {}), h("span", { class: "muted small" }, told(checkpoint, atMs))),
+      h("input", { type: "range", min: 0, max: totalMs, step: totalMs / 500, value: String(atMs), oninput: move, "aria-label": "Time after the trigger", "aria-valuetext": `${duration(atMs)}: ${progressOf(checkpoint, atMs)}` }),
+      h("output", {}, duration(atMs), h("br", {}), h("span", { class: "muted small" }, progressOf(checkpoint, atMs))),
     ),
   );
 }
 
-function told({ moments_ms: at, status, end_ms, trigger_ms }, atMs) {
+function progressOf({ moments_ms: at, status, end_ms, trigger_ms }, atMs) {
   const failedMs = end_ms - trigger_ms;
   if (at.confirmed !== null && atMs >= at.confirmed) return "confirmed";
   if (at.completed !== null && atMs >= at.completed) return "complete";

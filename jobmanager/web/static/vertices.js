@@ -16,7 +16,7 @@ const MIB = 1024 * 1024;
 
 export function graphTab(context) {
   const { job, checkpoints } = context.data;
-  return [figures(context.data, checkpoints, job), findings(context.data), h("section", { key: "graph", class: "card", "aria-labelledby": "graph-title" }, h("header", {}, h("h2", { id: "graph-title" }, "Graph"), key()), graphOf(context))];
+  return [metrics(context.data, checkpoints, job), findings(context.data), h("section", { key: "graph", class: "card", "aria-labelledby": "graph-title" }, h("header", {}, h("h2", { id: "graph-title" }, "Graph"), key()), graphOf(context))];
 }
 
 function key() {
@@ -56,7 +56,7 @@ function load(name, shares, kind) {
   return [h("span", {}, name), h("i", { class: kind, "aria-hidden": "true" }, h("i", { class: "eased", style: { width: shares ? text.replace(" ", "") : "0" } })), h("b", {}, text)];
 }
 
-function figures({ rates = {} }, checkpoints, job) {
+function metrics({ rates = {} }, checkpoints, job) {
   const sources = job.vertices.filter((vertex) => !job.edges.some((edge) => edge.target === vertex.id));
   const sum = (name) => sources.reduce((total, vertex) => total + (rates[vertex.id]?.[name] || 0), 0);
   const last = checkpoints && checkpoints.history.find((item) => item.status === "COMPLETED");
@@ -116,8 +116,8 @@ function vertexTable({ data, nowMs, where }) {
 }
 
 // Of the job, or of the vertex that is looked at; without any there is nothing to see.
-function accumulators({ accumulators: told }, chosen) {
-  const rows = told ? (chosen ? told.vertices[chosen.id] || [] : told.job) : [];
+function accumulators({ accumulators: values }, chosen) {
+  const rows = values ? (chosen ? values.vertices[chosen.id] || [] : values.job) : [];
   if (rows.length === 0) return null;
   return h(
     "section",
