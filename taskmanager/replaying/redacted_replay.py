@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tidegate.model.program import VertexProgram
 from tidegate.taskmanager.recording.failures import Failure
-from tidegate.taskmanager.replaying.redaction import Redacted, names_in, redact, tell
+from tidegate.taskmanager.replaying.redaction import Redacted, names_in, redact, write_message
 from tidegate.taskmanager.replaying.replay import FailureReplay, ReplayOutcome
 
 Load = Callable[[], VertexProgram]
@@ -45,11 +45,11 @@ def redact_and_replay(failure: Failure, load: Load, folder: Path, keep: Set[str]
         shutil.rmtree(folder, ignore_errors=True)
         raise
     if outcome.error is not None:
-        copy = tell(redacted.failure, outcome.error.message, outcome.error.details, outcome.error.code)
+        copy = write_message(redacted.failure, outcome.error.message, outcome.error.details, outcome.error.code)
     else:
         kind = type(original.user_error).__name__
         text = f"{kind}; what it said is left out, since it may hold data, and the copy does not fail"
-        copy = tell(redacted.failure, text, "", failure.code)
+        copy = write_message(redacted.failure, text, "", failure.code)
     return RedactedReplay(copy, redacted, original, outcome, is_same_failure(original, outcome))
 
 
@@ -59,8 +59,10 @@ def is_same_failure(one: ReplayOutcome, other: ReplayOutcome) -> bool:
 
 
 def find_needed(failure: Failure, load: Load, keep: Set[str], directory: Path) -> list[str] | None:
-    """Returns names that have to be kept for the failure to come again, as few as leaving out one after the other finds; ``None`` if it does not come with all
-    of them kept either. Makes one copy and replay for each name.
+    """Finds the fields whose data the failure depends on: without their real values a redacted copy does not fail in the same way.
+
+    Leaves out one name after the other, with a copy and a replay for each, and returns those that were needed, in their order. ``keep``: names that stay as
+    they are anyway. Returns ``None`` when the copy does not fail even with all of them kept.
     """
     original = FailureReplay(failure, load(), directory).run()
     names = [name for name in names_in(failure, load()) if name not in keep]

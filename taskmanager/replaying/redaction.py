@@ -96,7 +96,7 @@ class Redacted:
 
 def redact(failure: Failure, program: VertexProgram, folder: Path, keep: Set[str]) -> Redacted:
     """Writes a copy of a failure into ``folder``, which must not exist. ``keep``: names of fields and states that stay as they are, ``key`` for those of all
-    keys. The copy has no message yet: see ``tell``. Raises ``InvalidJob``, ``CorruptData``, ``OSError``.
+    keys. The copy has no message yet: see ``write_message``. Raises ``InvalidJob``, ``CorruptData``, ``OSError``.
     """
     if folder.exists():
         raise InvalidJob(f"{folder} is there already; give a folder that is not")
@@ -108,11 +108,11 @@ def redact(failure: Failure, program: VertexProgram, folder: Path, keep: Set[str
         raise
 
 
-def tell(copy: Failure, message: str, details: str, code: str) -> Failure:
+def write_message(copy: Failure, message: str, details: str, code: str) -> Failure:
     """Writes what the copy's own replay raised into its description, with which later replays are compared."""
-    told = replace(copy, message=message, details=details, code=code)
-    (copy.folder / DOCUMENT).write_bytes(json.dumps(told.to_json(), indent=1).encode())
-    return told
+    completed = replace(copy, message=message, details=details, code=code)
+    (copy.folder / DOCUMENT).write_bytes(json.dumps(completed.to_json(), indent=1).encode())
+    return completed
 
 
 def names_in(failure: Failure, program: VertexProgram) -> list[str]:

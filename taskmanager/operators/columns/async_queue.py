@@ -24,8 +24,11 @@ Positions: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BatchArrived:
-    """A batch arrived. ``number`` counts up over batches and marks. ``codes``: for each row its call, counted from 0; -1 if it needs none. ``completed``: the
-    calls whose results are known already."""
+    """A batch of rows has arrived, with the calls that they need; several rows may share one.
+
+    ``number``: counts up over batches and marks. ``codes``: for each row the number of its call, from 0 on; -1 where it needs none. ``calls``: how many there
+    are. ``completed``: those whose results are known already.
+    """
 
     number: int
     codes: Positions
@@ -42,7 +45,7 @@ class BatchMarkArrived:
 
 @dataclass(frozen=True, slots=True)
 class CallsCompleted:
-    """The results of some calls are available: the numbers of their batches, each with the call. The rows that they complete are emitted together."""
+    """Results of calls have arrived. ``calls``: each as the number of its batch and its own. The rows that they complete are emitted together."""
 
     calls: Sequence[tuple[int, int]]
 

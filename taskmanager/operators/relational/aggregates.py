@@ -79,7 +79,7 @@ class GroupAggregate(RelationalOperator):
             super().work(batch, input_index)
 
     def _ran(self, batch: KeyedChanges, running: RunningAggregates) -> bool:
-        """Computes a batch by arrays, unless its rows need to be processed one by one. Returns whether it did."""
+        """Computes a batch by arrays. Returns ``False`` when its rows have to be processed one by one."""
         added = np.isin(np.asarray(as_inserts(batch.data).columns[-1]), (INSERT, UPDATE_AFTER))
         if not (added.all() or (self._retracts and running.can_retract)):
             return False
@@ -119,7 +119,7 @@ class GroupAggregate(RelationalOperator):
         ]
         place_of = np.empty(data.num_rows, np.intp)
         place_of[segments.order] = np.arange(data.num_rows)
-        self._tell_all(data, segments.order, place_of, before, after, ~segments.is_new, totals.rows != 0)
+        self._emit_changes(data, segments.order, place_of, before, after, ~segments.is_new, totals.rows != 0)
 
     def _emit_folded(
         self,
@@ -132,9 +132,9 @@ class GroupAggregate(RelationalOperator):
         """Emits for each key the change from the results before the batch to those after it."""
         before, after = running.results(held), running.results(last)
         rows, places = segments.order[segments.lasts], np.arange(len(held.rows))
-        self._tell_all(data, rows, places, before, after, held.rows != 0, last.rows != 0)
+        self._emit_changes(data, rows, places, before, after, held.rows != 0, last.rows != 0)
 
-    def _tell_all(
+    def _emit_changes(
         self,
         data: pa.RecordBatch,
         rows: npt.NDArray[np.intp],
@@ -144,8 +144,10 @@ class GroupAggregate(RelationalOperator):
         was_there: npt.NDArray[np.bool_],
         is_there: npt.NDArray[np.bool_],
     ) -> None:
-        """Emits changes of results as ``_tell`` does. ``rows``: for each change a row with its grouping; ``places``: the changes in the order in which they
-        are emitted; ``was_there``, ``is_there``: whether there is a result before and after.
+        """Emits the changes of many results, each as ``_emit_change`` does.
+
+        ``rows``: for each change a row with its grouping. ``places``: the changes in the order in which they are emitted. ``was_there``, ``is_there``: whether
+        there is a result before and after.
         """
         updates = np.full(len(rows), self._ttl_ms > 0)
         for now, old in zip(after, before, strict=True):
@@ -191,16 +193,16 @@ class GroupAggregate(RelationalOperator):
         if self._retracts and state[0] == 0:
             self._remove_counts(state)
             self._shown.pop(key, None)
-            self._tell(group, before, None, out)
+            self._emit_change(group, before, None, out)
             return None
         now = self._shown[key] = aggregates.values(state)
-        self._tell(group, before, now, out)
+        self._emit_change(group, before, now, out)
         return state
 
     def end_batch(self, out: list[Change]) -> None:
         for key, (group, state) in self._touched.items():
             now = None if state is None else self._aggregates.values(state)
-            self._tell(group, self._shown.get(key), now, out)
+            self._emit_change(group, self._shown.get(key), now, out)
 
     def _gathered(self, state: Any, row: Row, group: Row, added: bool, is_first: bool) -> Any:
         """Adds a row to its accumulator. The results are emitted at the end of the batch."""
@@ -219,7 +221,7 @@ class GroupAggregate(RelationalOperator):
         if self._counts is not None:
             self._counts.remove(state)
 
-    def _tell(self, group: Row, before: Row | None, now: Row | None, out: list[Change]) -> None:
+    def _emit_change(self, group: Row, before: Row | None, now: Row | None, out: list[Change]) -> None:
         if self._aggregates.emits_rows:
             if before is not None and self._generates_update_before:
                 out += [(DELETE, group + row) for row in before[0]]

@@ -109,7 +109,7 @@ class WindowAggregate(EntriesOperator, TimedOperator):
         self.end_batch([])
 
     def _ran(self, batch: KeyedChanges, running: RunningAggregates) -> bool:
-        """Adds the rows of a batch to their windows by arrays, unless rows need to be processed one by one. Returns whether it did."""
+        """Adds the rows of a batch to their windows by arrays. Returns ``False`` when they have to be added one by one."""
         if has_kinds(batch.data.schema) and not is_insert_only(batch.data):
             return False
         found = self._sets_of(batch)
