@@ -93,17 +93,17 @@ class Measured:
     """``answers_s``: what each request took. ``client_s``: processor time of the process that asked."""
 
     alone: list[Phase] = field(default_factory=list)
-    asked: list[Phase] = field(default_factory=list)
+    requests: list[Phase] = field(default_factory=list)
     answers_s: list[float] = field(default_factory=list)
     client_s: float = 0.0
 
     def show(self, rate: int) -> None:
-        alone, asked = pooled(self.alone), pooled(self.asked)
+        alone, asked = pooled(self.alone), pooled(self.requests)
         show("checkpoints alone", alone)
         show(f"checkpoints beside {rate} requests/s", asked)
         show("answers", self.answers_s)
         a_checkpoint_s = sum(phase.cpu_s for phase in self.alone) / len(alone)
-        for_answers_s = sum(phase.cpu_s for phase in self.asked) - a_checkpoint_s * len(asked)
+        for_answers_s = sum(phase.cpu_s for phase in self.requests) - a_checkpoint_s * len(asked)
         count = len(self.answers_s)
         print(
             f"processor: {a_checkpoint_s * 1000:.1f} ms of the JobManager for a checkpoint, {for_answers_s / count * 1000:.2f} ms "
@@ -118,7 +118,7 @@ class Measured:
     def between(self, at: Callable[[list[float]], float], resamples: int = 1_000) -> tuple[float, float]:
         """The change in percent, resampled over the pairs of phases: its 5th and 95th percentile."""
         random = Random(7)
-        pairs = list(zip(self.alone, self.asked, strict=True))
+        pairs = list(zip(self.alone, self.requests, strict=True))
         found = []
         for _ in range(resamples):
             chosen = random.choices(pairs, k=len(pairs))
@@ -137,7 +137,7 @@ def measure(stub: Any, job_manager: psutil.Process, questions: Questions, pairs:
             before_s = cpu_s(job_manager)
             phase = Phase(take(stub, phase_s), 0.0)
             phase.cpu_s = cpu_s(job_manager) - before_s
-            (measured.asked if is_asked else measured.alone).append(phase)
+            (measured.requests if is_asked else measured.alone).append(phase)
             if is_asked:
                 measured.answers_s += questions.end()
     measured.client_s = cpu_s(questions.process) - before_asking_s

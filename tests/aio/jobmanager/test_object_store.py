@@ -56,11 +56,11 @@ class Candidate:
     def __init__(self, url: str, name: str) -> None:
         self.contact = Contact(name)
         self.election = BucketElection(BucketSettings(url, LEASE_MS, RENEW_MS))
-        self._told: queue.Queue[ElectionEvent] = queue.Queue()
-        self.election.seek(self.contact, self._told.put)
+        self._sent: queue.Queue[ElectionEvent] = queue.Queue()
+        self.election.seek(self.contact, self._sent.put)
 
     def wait(self, kind: type[ElectionEvent]) -> ElectionEvent:
-        while not isinstance(event := self._told.get(timeout=60), kind):
+        while not isinstance(event := self._sent.get(timeout=60), kind):
             pass
         return event
 

@@ -38,7 +38,7 @@ class FakeJobManager(JobManagerServiceServicer):
         self.reconnect_ms = reconnect_ms
         self.registrations: list[jobmanager_pb2.RegisterTaskManagerRequest] = []
         self.beats: list[jobmanager_pb2.TaskManagerHeartbeat] = []
-        self.told: list[Any] = []
+        self.sent: list[Any] = []
         self.blobs: dict[str, bytes] = {}
         self.refuse: list[ErrorInfo] = []
         self.reject_updates = False
@@ -90,22 +90,22 @@ class FakeJobManager(JobManagerServiceServicer):
         return condition()
 
     def states(self, attempt: str) -> list[str]:
-        updates = [told for told in self.told if isinstance(told, jobmanager_pb2.UpdateTaskStateRequest)]
+        updates = [told for told in self.sent if isinstance(told, jobmanager_pb2.UpdateTaskStateRequest)]
         return [update.state for update in updates if update.attempt == attempt]
 
     def last_update(self, attempt: str) -> jobmanager_pb2.UpdateTaskStateRequest:
-        updates = [told for told in self.told if isinstance(told, jobmanager_pb2.UpdateTaskStateRequest)]
+        updates = [told for told in self.sent if isinstance(told, jobmanager_pb2.UpdateTaskStateRequest)]
         return [update for update in updates if update.attempt == attempt][-1]
 
     def of(self, kind: type[Any]) -> list[Any]:
-        return [told for told in self.told if isinstance(told, kind)]
+        return [told for told in self.sent if isinstance(told, kind)]
 
     async def notify(self) -> None:
         async with self._changed:
             self._changed.notify_all()
 
     async def _keep(self, request: Any) -> common_pb2.Ack:
-        self.told.append(request)
+        self.sent.append(request)
         await self.notify()
         return ack_of()
 

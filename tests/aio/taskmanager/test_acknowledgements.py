@@ -49,9 +49,9 @@ async def test_acknowledgements_that_wait_for_the_job_manager_leave_as_one_messa
     stream.metrics(TaskMetrics(records_in=2))
     await fake.wait_for(lambda: fake.beats[-1].metrics.get(ATTEMPT, common_pb2.TaskMetrics()).records_in == 2)
     fake.takes_acknowledgements.set()
-    await fake.wait_for(lambda: len(fake.told) >= 4)
+    await fake.wait_for(lambda: len(fake.sent) >= 4)
     assert acknowledged() == [[1], [2, 3, 4], [5]]
-    kinds = [type(told).__name__.removesuffix("Request") for told in fake.told]
+    kinds = [type(told).__name__.removesuffix("Request") for told in fake.sent]
     assert kinds == ["AcknowledgeCheckpoint", "AcknowledgeCheckpoint", "EndOfData", "AcknowledgeCheckpoint"]
     stream.state_changed(ExecutionState.CANCELED)
     await in_thread(stream.close)
@@ -75,7 +75,7 @@ async def test_subtasks_of_a_job_acknowledge_in_one_message_and_nothing_overtake
             [(one.attempt, one.checkpoint_id) for one in request.acknowledgements]
             if isinstance(request, jobmanager_pb2.AcknowledgeCheckpointRequest)
             else request.attempt
-            for request in fake.told
+            for request in fake.sent
         ]
 
     acknowledge(streams[0], names[0], 1)

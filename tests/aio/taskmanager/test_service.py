@@ -164,7 +164,7 @@ async def test_a_task_lives_from_submission_to_its_last_word(fake: FakeJobManage
     assert "FINISHED" not in fake.states(ATTEMPT), "told before the process was gone"
     manager.subtasks.started[ATTEMPT].end()
     await fake.wait_for(lambda: "FINISHED" in fake.states(ATTEMPT))
-    assert [type(told).__name__ for told in fake.told] == [
+    assert [type(told).__name__ for told in fake.sent] == [
         "UpdateTaskStateRequest",
         "UpdateTaskStateRequest",
         "AcknowledgeCheckpointRequest",
@@ -172,9 +172,9 @@ async def test_a_task_lives_from_submission_to_its_last_word(fake: FakeJobManage
         "EndOfDataRequest",
         "UpdateTaskStateRequest",
     ]
-    assert fake.told[0].data_address == "unix:/s/0"
-    assert not fake.told[1].HasField("metrics")
-    assert fake.told[-1].metrics.records_in == 12, "the last figures come with the last word"
+    assert fake.sent[0].data_address == "unix:/s/0"
+    assert not fake.sent[1].HasField("metrics")
+    assert fake.sent[-1].metrics.records_in == 12, "the last figures come with the last word"
     assert manager.subtasks.removed == [parse_attempt_id(ATTEMPT)]
 
 
@@ -229,7 +229,7 @@ async def test_a_freed_slot_fails_its_task_and_is_told_after_it(fake: FakeJobMan
         taskmanager_pb2.FreeSlotRequest(generation="g1", allocation_id=ALLOCATION, reason="no longer needed")
     )
     await fake.wait_for(lambda: fake.of(jobmanager_pb2.SlotFreedRequest))
-    assert [type(told).__name__ for told in fake.told] == ["UpdateTaskStateRequest", "SlotFreedRequest"]
+    assert [type(told).__name__ for told in fake.sent] == ["UpdateTaskStateRequest", "SlotFreedRequest"]
     assert "no longer needed" in fake.last_update(ATTEMPT).error.message
     assert manager.subtasks.released == [ALLOCATION]
 
@@ -308,7 +308,7 @@ async def test_the_loss_of_the_job_manager_stops_everything_and_begins_anew(
     await successor.start(fake.port)
     try:
         await successor.wait_for(lambda: successor.beats)
-        assert not successor.told
+        assert not successor.sent
         assert [slot.allocation_id for slot in successor.registrations[-1].slots] == ["", ""]
     finally:
         await in_thread(stream.close)

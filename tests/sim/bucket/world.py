@@ -65,7 +65,7 @@ class Process:
         """The term in which it acts; 0: it does not."""
         self._wake = 0
         self._numbers = itertools.count()
-        self._asked: dict[int, tuple[int, int, bool]] = {}
+        self._requests: dict[int, tuple[int, int, bool]] = {}
         """Term and value of the changes that wait, and whether it is the increment."""
         world.at(0, partial(self.on, lease.Woken()))
 
@@ -94,7 +94,7 @@ class Process:
             case lease.Tell():
                 self._lead(command.event)
             case lease.Done():
-                term, value, is_count = self._asked.pop(command.number)
+                term, value, is_count = self._requests.pop(command.number)
                 require(
                     Law.OWN_CHANGES,
                     self.leadership.term in (0, term),
@@ -106,9 +106,9 @@ class Process:
                 else:
                     self.world.created(term, value, command.is_so)
             case lease.ChangeRefused():
-                self.world.refused(self._asked.pop(command.number))
+                self.world.refused(self._requests.pop(command.number))
             case lease.ChangeUnknown():
-                self._asked.pop(command.number)
+                self._requests.pop(command.number)
 
     def _woken(self, number: int) -> None:
         if number == self._wake:
@@ -135,7 +135,7 @@ class Process:
         value = int(self.lease.entries.get(COUNT, b"0")) + 1
         for change in (Create(f"number/{value}", f"{self.name} {term}".encode()), Put(COUNT, str(value).encode())):
             number = next(self._numbers)
-            self._asked[number] = (term, value, isinstance(change, Put))
+            self._requests[number] = (term, value, isinstance(change, Put))
             self.on(lease.ChangeRequested(number, term, change))
 
     def resign(self) -> None:

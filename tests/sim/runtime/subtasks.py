@@ -62,22 +62,22 @@ class FreeMeter:
 class SimPort:
     """``ControlPort``: what is told waits in ``told`` until the schedule takes it to the coordinator."""
 
-    told: deque[tuple[str, Any]] = field(default_factory=deque)
+    sent: deque[tuple[str, Any]] = field(default_factory=deque)
 
     def state_changed(self, state: ExecutionState, error: ErrorInfo | None = None) -> None:
-        self.told.append(("state", (state, error)))
+        self.sent.append(("state", (state, error)))
 
     def listening(self, address: str) -> None:
-        self.told.append(("listening", address))
+        self.sent.append(("listening", address))
 
     def acknowledge(self, acknowledgement: Acknowledgement) -> None:
-        self.told.append(("ack", acknowledgement))
+        self.sent.append(("ack", acknowledgement))
 
     def decline(self, checkpoint_id: int, reason: DeclineReason, error: ErrorInfo | None = None) -> None:
-        self.told.append(("decline", (checkpoint_id, reason)))
+        self.sent.append(("decline", (checkpoint_id, reason)))
 
     def end_of_data(self) -> None:
-        self.told.append(("end-of-data", None))
+        self.sent.append(("end-of-data", None))
 
     def operator_event(self, event: OperatorEvent) -> None:
         raise AssertionError(f"no source of this job has a coordinator: {event}")
@@ -139,7 +139,7 @@ class SimSubtask:
             loop.break_off()
         self.background.clear()
         self.posted.clear()
-        self.port.told.clear()
+        self.port.sent.clear()
 
     def bury(self) -> None:
         """Unwind what stands still, at the end of its world. Python would do it when it collects the steps, at any time: functions close then,

@@ -177,7 +177,7 @@ class Execution:
             if self._random.random() < 0.7:
                 acted = self._network.deliver(sock) or acted
         for task in self.subtasks.values():
-            if task.port.told and self._random.random() < 0.7:
+            if task.port.sent and self._random.random() < 0.7:
                 self._take_in(task)
                 acted = True
         if not acted:
@@ -282,7 +282,7 @@ class Execution:
             task.posted.append(mail)
 
     def _take_in(self, task: SimSubtask) -> None:
-        what, value = task.port.told.popleft()
+        what, value = task.port.sent.popleft()
         match what:
             case "listening":
                 task.address = value

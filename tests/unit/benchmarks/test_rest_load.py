@@ -15,7 +15,7 @@ def test_a_change_that_every_pair_shows_is_found_whatever_pairs_are_drawn() -> N
     for pair in range(30):
         times = [0.100 + 0.001 * (pair % 3 + number) for number in range(20)]
         measured.alone.append(Phase(times, 1.0))
-        measured.asked.append(Phase([1.2 * took for took in times], 1.0))
+        measured.requests.append(Phase([1.2 * took for took in times], 1.0))
     low, high = measured.between(at_99)
     assert low == pytest.approx(20, abs=3)
     assert high == pytest.approx(20, abs=3)
@@ -26,7 +26,7 @@ def test_noise_gives_a_wide_answer() -> None:
     for pair in range(30):
         slow = 0.3 if pair % 10 == 0 else 0.1
         measured.alone.append(Phase([0.1] * 20, 1.0))
-        measured.asked.append(Phase([0.1] * 17 + [slow] * 3, 1.0))
+        measured.requests.append(Phase([0.1] * 17 + [slow] * 3, 1.0))
     low, high = measured.between(at_99)
     assert low == pytest.approx(0)
     assert high > 50

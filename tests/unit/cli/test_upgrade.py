@@ -23,10 +23,10 @@ class Statuses:
 
     def __init__(self, *paths: Path) -> None:
         self._left = list(paths)
-        self.asked = 0
+        self.requests = 0
 
     def status(self, job_id: str) -> pb.JobStatus:
-        self.asked += 1
+        self.requests += 1
         path = self._left.pop(0) if len(self._left) > 1 else self._left[0]
         return pb.JobStatus(job_id=job_id, state="RUNNING", last_completed=pb.CheckpointStatus(path=str(path)))
 
@@ -49,14 +49,14 @@ def test_a_checkpoint_that_was_replaced_before_it_was_opened_is_given_up_for_the
 ) -> None:
     statuses = Statuses(tmp_path / "chk-1", checkpoint)
     found, findings = upgrade(statuses).examined(lambda opened: [])
-    assert (found.location, findings, statuses.asked) == (str(checkpoint), [], 2)
+    assert (found.location, findings, statuses.requests) == (str(checkpoint), [], 2)
 
 
 def test_one_that_is_not_there_is_an_error_in_the_end(tmp_path: Path) -> None:
     statuses = Statuses(tmp_path / "chk-1")
     with pytest.raises(StorageError, match="no checkpoint at .*chk-1"):
         upgrade(statuses).examined(lambda opened: [])
-    assert statuses.asked == CHECKPOINTS_TRIED
+    assert statuses.requests == CHECKPOINTS_TRIED
 
 
 def test_one_that_is_there_and_cannot_be_examined_is_an_error_at_once(checkpoint: Path) -> None:
@@ -67,4 +67,4 @@ def test_one_that_is_there_and_cannot_be_examined_is_an_error_at_once(checkpoint
 
     with pytest.raises(StorageError, match="no permission"):
         upgrade(statuses).examined(fails)
-    assert statuses.asked == 1
+    assert statuses.requests == 1

@@ -24,10 +24,10 @@ class Told(LocalUsers):
 
     def __init__(self, user: int | None) -> None:
         super().__init__()
-        self.user, self.asked = user, 0
+        self.user, self.requests = user, 0
 
     async def of(self, client: Place, server: Place) -> int | None:
-        self.asked += 1
+        self.requests += 1
         return self.user
 
 
@@ -89,7 +89,7 @@ async def test_the_kernel_is_asked_once_for_a_connection() -> None:
         for _ in range(3):
             async with session.get(url) as answer:
                 await answer.read()
-    assert users.asked == 1
+    assert users.requests == 1
 
 
 CERTIFICATES = {"security_ssl_rest_enabled": "true", "security_ssl_rest_authentication-enabled": "true"}

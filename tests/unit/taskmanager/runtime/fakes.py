@@ -146,33 +146,33 @@ class FakeGate:
 
 class FakePort:
     def __init__(self) -> None:
-        self.told: list[tuple[Any, ...]] = []
+        self.sent: list[tuple[Any, ...]] = []
         self.on_acknowledged: Callable[[int], None] = lambda n: None
 
     def state_changed(self, state: ExecutionState, error: ErrorInfo | None = None) -> None:
-        self.told.append(("state", state))
+        self.sent.append(("state", state))
 
     def listening(self, address: str) -> None:
-        self.told.append(("listening", address))
+        self.sent.append(("listening", address))
 
     def acknowledge(self, acknowledgement: Acknowledgement) -> None:
-        self.told.append(("ack", int(acknowledgement.checkpoint_id)))
+        self.sent.append(("ack", int(acknowledgement.checkpoint_id)))
         self.on_acknowledged(int(acknowledgement.checkpoint_id))
 
     def decline(self, checkpoint_id: int, reason: DeclineReason, error: ErrorInfo | None = None) -> None:
-        self.told.append(("decline", checkpoint_id, reason))
+        self.sent.append(("decline", checkpoint_id, reason))
 
     def end_of_data(self) -> None:
-        self.told.append(("end-of-data",))
+        self.sent.append(("end-of-data",))
 
     def operator_event(self, event: OperatorEvent) -> None:
-        self.told.append(("operator-event", event))
+        self.sent.append(("operator-event", event))
 
     def metrics(self, metrics: TaskMetrics) -> None:
         pass
 
     def of(self, what: str) -> list[tuple[Any, ...]]:
-        return [entry for entry in self.told if entry[0] == what]
+        return [entry for entry in self.sent if entry[0] == what]
 
 
 class FakeStore:

@@ -33,7 +33,7 @@ class HeldWrite(FakeFrozen):
 
 def told(subtask: Subtask) -> list[tuple[str, int]]:
     """What left for the JobManager about checkpoints."""
-    return [(entry[0], entry[1]) for entry in subtask.port.told if entry[0] in ("ack", "decline")]
+    return [(entry[0], entry[1]) for entry in subtask.port.sent if entry[0] in ("ack", "decline")]
 
 
 def notified(subtask: Subtask) -> list[tuple[str, int]]:

@@ -131,7 +131,7 @@ def test_a_write_that_fails_declines_and_releases() -> None:
     subtask.operator.frozen = frozen = FakeFrozen(OSError("disk full"))
     subtask.send(0, barrier(1))
     subtask.settle()
-    assert subtask.port.told == [("decline", 1, DeclineReason.ASYNC_EXCEPTION)]
+    assert subtask.port.sent == [("decline", 1, DeclineReason.ASYNC_EXCEPTION)]
     assert frozen.released == 1
     assert not subtask.lifecycle.is_over
 
@@ -144,7 +144,7 @@ def test_an_abort_of_the_alignment_unblocks_and_tells_the_consumers() -> None:
     subtask.run()
     assert subtask.gate.blocked == set()
     assert CancelBarrier(1) in subtask.partition.items
-    assert subtask.port.told == []
+    assert subtask.port.sent == []
     assert ("op", "process", [0]) in subtask.operator.calls
 
 
@@ -185,7 +185,7 @@ def test_the_way_to_the_end_with_a_final_checkpoint() -> None:
         ("finish",),
     ]
     assert EndOfData() in subtask.partition.items
-    assert subtask.port.told == [("end-of-data",)]
+    assert subtask.port.sent == [("end-of-data",)]
     for channel in (0, 1):
         subtask.send(channel, barrier(7))
     subtask.settle()
@@ -255,10 +255,10 @@ def test_a_subtask_behind_finished_producers_is_triggered_by_the_jobmanager() ->
     subtask = Subtask(channels=1)
     subtask.mailbox.put(Barrier(3, 1000, OPTIONS))
     subtask.run()
-    assert subtask.port.told == []
+    assert subtask.port.sent == []
     subtask.send(0, numbers(2), EndOfData(), EndOfPartition())
     subtask.settle()
-    assert subtask.port.told == [("end-of-data",), ("ack", 3)]
+    assert subtask.port.sent == [("end-of-data",), ("ack", 3)]
     assert subtask.operator.calls[0] == ("op", "process", [0, 1])
 
 

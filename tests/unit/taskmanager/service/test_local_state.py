@@ -40,8 +40,8 @@ def test_the_next_one_removes_what_a_killed_one_has_left(tmp_path: Path) -> None
         {"io.tmp.dirs": f"{tmp_path}/tmp", "execution.checkpointing.local-backup.dirs": f"{tmp_path}/a"}
     )
     living, killed = Directories.make(settings), Directories.make(settings)
-    for claim in killed._owned:
-        claim.release()  # as the kernel does
+    for directory in killed._owned:
+        directory.release()  # as the kernel does
     successor = Directories.make(settings)
     left = sorted(path.parent.name + "/" + path.name for path in tmp_path.glob("*/*"))
     assert left == sorted(

@@ -26,10 +26,10 @@ class Willing:
     """Converts everything, and notes what it was asked."""
 
     def __init__(self) -> None:
-        self.asked: list[object] = []
+        self.requests: list[object] = []
 
     def can_convert(self, value: object) -> bool:
-        self.asked.append(value)
+        self.requests.append(value)
         return True
 
     def convert(self, value: object, client: object) -> object:
@@ -44,7 +44,7 @@ def test_only_values_of_numpy_reach_the_converter() -> None:
     inner = Willing()
     converter = OfNumpy(inner)
     assert not any(converter.can_convert(value) for value in ("text", 1, 2.5, None, [1], {"a": 1}, object()))
-    assert inner.asked == []
+    assert inner.requests == []
     own = np.arange(2).view(Measured)
     assert converter.can_convert(np.float32(1))
     assert converter.can_convert(np.arange(2))
@@ -52,7 +52,7 @@ def test_only_values_of_numpy_reach_the_converter() -> None:
     given, client = converter.convert(own, "client")
     assert given is own
     assert client == "client"
-    assert len(inner.asked) == 3
+    assert len(inner.requests) == 3
 
 
 def test_pyspark_s_own_are_asked_without_importing_pandas() -> None:

@@ -52,13 +52,13 @@ class Job:
     def __init__(self, *attempts: Callable[[], str | None]) -> None:
         self._attempts = list(attempts)
         self._current = ""
-        self.asked = 0
+        self.requests = 0
 
     def secure(self, connection: socket.socket) -> socket.socket:
         return connection
 
     def sink_address(self) -> str | None:
-        self.asked += 1
+        self.requests += 1
         return self._attempts.pop(0)() if self._attempts else None
 
 

@@ -29,13 +29,13 @@ class Object:
     def __init__(self, content: bytes = CONTENT) -> None:
         self.content = content
         self.size_bytes = len(content)
-        self.asked: list[tuple[int, int]] = []
+        self.requests: list[tuple[int, int]] = []
         self.answers = threading.Event()
         self.answers.set()
         self.arrived = threading.Semaphore(0)
 
     def read_at(self, first: int, size_bytes: int) -> bytes:
-        self.asked.append((first, size_bytes))
+        self.requests.append((first, size_bytes))
         self.arrived.release()
         assert self.answers.wait(10)
         return self.content[first : first + size_bytes]
@@ -58,11 +58,11 @@ def test_blocks_are_asked_for_once_and_neighbours_together(
     source = Object()
     file = FetchedFile(source, handle, PLACE, str(tmp_path), pool)
     file.need(2 * BLOCK_BYTES + 5, 2 * BLOCK_BYTES + 6)
-    assert source.asked == [(2 * BLOCK_BYTES, BLOCK_BYTES)]
+    assert source.requests == [(2 * BLOCK_BYTES, BLOCK_BYTES)]
     file.need(0, len(CONTENT))
     file.need(7, 7)
     behind = (3 * BLOCK_BYTES, len(CONTENT) - 3 * BLOCK_BYTES)
-    assert sorted(source.asked) == [(0, 2 * BLOCK_BYTES), (2 * BLOCK_BYTES, BLOCK_BYTES), behind]
+    assert sorted(source.requests) == [(0, 2 * BLOCK_BYTES), (2 * BLOCK_BYTES, BLOCK_BYTES), behind]
     assert file.is_whole
     assert file.content == CONTENT
 
@@ -98,7 +98,7 @@ def test_a_block_that_is_on_its_way_is_waited_for(
     source.answers.set()
     for thread in threads:
         thread.join(10)
-    assert source.asked == [(0, BLOCK_BYTES), (BLOCK_BYTES, BLOCK_BYTES)]
+    assert source.requests == [(0, BLOCK_BYTES), (BLOCK_BYTES, BLOCK_BYTES)]
     assert file.content[: 2 * BLOCK_BYTES] == CONTENT[: 2 * BLOCK_BYTES]
 
 

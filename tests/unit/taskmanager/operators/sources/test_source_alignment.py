@@ -29,7 +29,7 @@ class Group:
     def __init__(self) -> None:
         self.machine = WatermarkGroups()
         self.is_down = False
-        self.told: list[int] = []
+        self.sent: list[int] = []
 
     def source(self, vertex: str, strategy: WatermarkStrategy | None = None) -> tuple[Running, Parts]:
         attempt = AttemptId(JobId("a" * 32), VertexId(vertex * 32), 0, 0)
@@ -37,7 +37,7 @@ class Group:
         def align(group: str, watermark_ms: int, interval_ms: int) -> int:
             if self.is_down:
                 raise Unreachable("nobody there")
-            self.told.append(watermark_ms)
+            self.sent.append(watermark_ms)
             return self.machine.on(WatermarkReported(attempt, group, watermark_ms, interval_ms), 0)
 
         source = PartsSource()
@@ -96,7 +96,7 @@ def test_before_a_source_has_a_watermark_nobody_waits_for_it() -> None:
     one, other = group.source("1"), group.source("2")
     assert poll(one, 1000)
     advance(UPDATE_MS, one, other)
-    assert group.told == [999, 999]
+    assert group.sent == [999, 999]
     assert poll(one, 1050)
     advance(UPDATE_MS, one, other)
     assert poll(one, 1100)
@@ -120,7 +120,7 @@ def test_a_source_at_its_end_or_idle_is_not_waited_for(how: str) -> None:
             other[0].operator.poll_next(10)
             advance(UPDATE_MS, one, other)
         assert other[0].out.idle == [True]
-    assert END_OF_TIME in group.told
+    assert END_OF_TIME in group.sent
     assert poll(one, 5000)
 
 

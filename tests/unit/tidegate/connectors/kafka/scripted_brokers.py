@@ -28,7 +28,7 @@ Answer = Callable[[Any, Any], Any]
 class ScriptedBrokers:
     def __init__(self, answer: Answer, leaders: dict[str, list[int]], clock: Clock | None = None) -> None:
         self.clock = clock or Clock()
-        self.asked: list[tuple[Any, Any]] = []
+        self.requests: list[tuple[Any, Any]] = []
         self.open: list[tuple[Any, Any, Future]] = []
         self.dropped: list[Any] = []
         self.leaders = leaders
@@ -65,7 +65,7 @@ class ScriptedBrokers:
         return "coordinator"
 
     def send(self, node: Any, request: Any, limit_s: float | None = None) -> Future:
-        self.asked.append((node, request))
+        self.requests.append((node, request))
         future = Future()
         self.open.append((node, request, future))
         return future

@@ -62,5 +62,5 @@ def test_a_sink_that_keeps_nothing_open_any_more_looks_what_is_and_closes_what_i
     context = SinkContext(0, 1, job_id="job", attempt="0-0", operator_id="sink", restored_checkpoint_id=1)
     state = [Bundle("p", 0, 1).as_list()]
     made.set_transactional_id_prefix("p").build().make_writer(context, state, Types.STRING()).close()
-    assert len(brokers.asked) == 1
+    assert len(brokers.requests) == 1
     assert brokers.is_closed

@@ -144,7 +144,7 @@ def test_each_leader_has_one_fetch_and_nobody_waits_for_the_slower(monkeypatch: 
     made.add({T0: 0, T1: 5})
     assert values(taken(made)) == {T1: [b"x"]}
     assert values(taken(made)) == {T1: [b"y"]}
-    assert [asked_for(request) for node, request in brokers.asked if node == 1] == [{T0: 0}]
+    assert [asked_for(request) for node, request in brokers.requests if node == 1] == [{T0: 0}]
 
 
 def test_the_beginning_of_a_partition_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,7 +209,7 @@ def test_topics_are_asked_for_by_their_ids_so_that_another_of_the_same_name_does
     made.add({T0: 0})
     found = taken(made)
     assert (found.topic_ids, values(found)) == ({"t": shown(UUID(int=1))}, {T0: [b"a"]})
-    fetches = [request for _, request in brokers.asked if isinstance(request, FetchRequest)]
+    fetches = [request for _, request in brokers.requests if isinstance(request, FetchRequest)]
     assert {(topic.topic_id, request._max_version) for request in fetches for topic in request.topics} == {
         (UUID(int=1), 13)
     }
@@ -227,7 +227,7 @@ def test_a_topic_without_an_id_is_asked_for_by_its_name(monkeypatch: pytest.Monk
     made.add({T0: 0})
     arrived = taken(made)
     assert arrived.topic_ids == {}
-    fetches = [request for _, request in brokers.asked if isinstance(request, FetchRequest)]
+    fetches = [request for _, request in brokers.requests if isinstance(request, FetchRequest)]
     assert {request._max_version for request in fetches} == {12}
 
 

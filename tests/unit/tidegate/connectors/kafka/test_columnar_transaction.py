@@ -110,14 +110,14 @@ def publish(made: transaction.ColumnarProducer, found: pa.RecordBatch) -> None:
 
 
 def kinds(brokers: ScriptedBrokers) -> list[str]:
-    return [type(request).__name__.removesuffix("Request") for _, request in brokers.asked]
+    return [type(request).__name__.removesuffix("Request") for _, request in brokers.requests]
 
 
 def batches(brokers: ScriptedBrokers) -> list[tuple[Any, str, int, int, int]]:
     """(node, topic, partition, base sequence, count) of everything produced."""
     return [
         (node, topic.name, one.index, *struct.unpack_from(">ii", one.records, 53))
-        for node, request in brokers.asked
+        for node, request in brokers.requests
         if isinstance(request, ProduceRequest)
         for topic in request.topic_data
         for one in topic.partition_data
@@ -133,7 +133,7 @@ def test_a_transaction_touches_its_partitions_at_once_before_it_writes_and_ends_
     made.mark("m", {"key": "value"})
     made.commit(60)
     assert kinds(brokers) == ["InitProducerId", "AddPartitionsToTxn", "Produce", "EndTxn"]
-    assert brokers.asked[-1][1].committed
+    assert brokers.requests[-1][1].committed
     assert batches(brokers) == [(1, "t", 0, 0, 2), (1, "m", 0, 0, 1)]
 
 
@@ -144,7 +144,7 @@ def test_what_comes_after_the_first_request_is_touched_before_it_is_sent(monkeyp
     made.mark("m", {"key": "value"})
     made.commit(60)
     touched: set[tuple[str, int]] = set()
-    for _, request in brokers.asked:
+    for _, request in brokers.requests:
         if isinstance(request, AddPartitionsToTxnRequest):
             asked = {(topic.name, n) for topic in request.v3_and_below_topics for n in topic.partitions}
             assert not asked & touched
@@ -211,7 +211,9 @@ def test_a_lost_answer_ends_the_producer(monkeypatch: pytest.MonkeyPatch, kind: 
     assert raised.value.args[0].code() == KafkaError._TRANSPORT
     made.give_up(raised.value.args[0])
     assert kinds(brokers).count(kind) == 1
-    assert not [request for _, request in brokers.asked if isinstance(request, EndTxnRequest) and not request.committed]
+    assert not [
+        request for _, request in brokers.requests if isinstance(request, EndTxnRequest) and not request.committed
+    ]
     with pytest.raises(KafkaException, match="is still open"):
         made.begin()
 
@@ -229,7 +231,7 @@ def test_what_a_topic_refuses_is_aborted_told_by_its_topic_and_cut_smaller_by_th
     refusal = made.refusal()
     assert refusal is not None
     assert (refusal[0].code(), refusal[1]) == (KafkaError.MSG_SIZE_TOO_LARGE, "m")
-    assert [request.committed for _, request in brokers.asked if isinstance(request, EndTxnRequest)] == [False]
+    assert [request.committed for _, request in brokers.requests if isinstance(request, EndTxnRequest)] == [False]
     assert 500 < limit.size_bytes < 700
 
 
@@ -323,7 +325,7 @@ def test_gathered_records_are_cut_into_batches_that_the_broker_takes(
             sequence += count
     assert sum(count for *_, count in found) == 100
     assert max(count for *_, count in found) > 1
-    requests = [request for _, request in brokers.asked if isinstance(request, ProduceRequest)]
+    requests = [request for _, request in brokers.requests if isinstance(request, ProduceRequest)]
     produced = [one for request in requests for topic in request.topic_data for one in topic.partition_data]
     assert all(len(one.records) <= 1_000 for one in produced)
 

@@ -47,7 +47,7 @@ class Client:
     def __init__(self, *arrivals: int) -> None:
         self._arrivals = list(arrivals)
         self._next = 0
-        self.asked: list[tuple[int, float]] = []
+        self.requests: list[tuple[int, float]] = []
 
     def assign(self, parts: Any) -> None:
         self._next = parts[0].offset
@@ -63,7 +63,7 @@ class Client:
         return 0, self._next + sum(self._arrivals)
 
     def consume(self, count: int, wait_s: float) -> list[Any]:
-        self.asked.append((count, wait_s))
+        self.requests.append((count, wait_s))
         if not self._arrivals:
             return []
         given = min(count, self._arrivals[0])
@@ -105,7 +105,7 @@ def test_one_message_is_waited_for_and_what_comes_with_it_hardly() -> None:
     client = Client(3)
     found = fetched(client, 3)
     assert values(found) == [b"0", b"1", b"2"]
-    (first, wait_s), *rest = client.asked
+    (first, wait_s), *rest = client.requests
     assert first == 1
     assert wait_s > GATHER_S
     assert rest == [(PIECE, GATHER_S)]
@@ -116,8 +116,8 @@ def test_a_full_topic_is_taken_by_pieces_without_waiting() -> None:
     client = Client(count)
     found = fetched(client, count)
     assert values(found) == [b"%d" % n for n in range(count)]
-    assert {asked for asked, _ in client.asked} == {1, PIECE}
-    assert [wait_s for asked, wait_s in client.asked if asked == PIECE].count(GATHER_S) == 2
+    assert {asked for asked, _ in client.requests} == {1, PIECE}
+    assert [wait_s for asked, wait_s in client.requests if asked == PIECE].count(GATHER_S) == 2
     assert [one.next_offset for one in found if one.data is not None][-1] == count
 
 

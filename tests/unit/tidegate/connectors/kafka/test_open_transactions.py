@@ -157,7 +157,7 @@ def test_the_next_transaction_has_an_epoch_of_its_own_and_counts_from_zero(monke
     asked = ["InitProducerId", "AddPartitionsToTxn", "Produce", "AddPartitionsToTxn", "EndTxn"]
     assert kinds(brokers) == ["InitProducerId", *asked * 3]
     assert [sequence for *_, sequence, _ in batches(brokers)] == [0, 0, 0]
-    assert [request.transactional_id for _, request in brokers.asked[-4:] if hasattr(request, "transactional_id")][
+    assert [request.transactional_id for _, request in brokers.requests[-4:] if hasattr(request, "transactional_id")][
         -1
     ] == "another"
 
@@ -229,7 +229,7 @@ def test_open_transactions_are_asked_of_every_broker_and_of_one_that_comes_up_ag
     brokers: Any = ScriptedBrokers(Coordinators(), {"t": [1, 2]})
     listing = TransactionList(brokers, 30, brokers.clock)
     assert listing.open_ids("p-") == ["p-1", "p-2"]
-    assert [node for node, _ in brokers.asked] == [1, 1, 2]
+    assert [node for node, _ in brokers.requests] == [1, 1, 2]
     assert listing.described(["p-1", "gone"]) == {"p-1": (Producer(7, 2), ONGOING)}
 
 

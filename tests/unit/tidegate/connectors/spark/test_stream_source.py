@@ -39,7 +39,7 @@ class Driver:
 
     def __init__(self, batches: list[list[list[list[int]]]]) -> None:
         self.batches = batches
-        self.asked: list[Message] = []
+        self.requests: list[Message] = []
         self.failing = ""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}/token"
@@ -71,7 +71,7 @@ class Driver:
         try:
             while True:
                 message, _ = link.receive()
-                self.asked.append(message)
+                self.requests.append(message)
                 match message:
                     case OpenOperator() | ForgetBefore():
                         link.send(RequestDone())
@@ -184,16 +184,16 @@ def test_the_sources_hear_of_a_completed_checkpoint_what_they_may_forget(driver:
     reading = Reading(driver)
     reading.rows(6)
     reading.reader.note_snapshot(1, reading.reader.snapshot_state())
-    wait_until(lambda: reading.reader.poll() or len(driver.asked) > 8, LIMIT_S, "the batch is over")
+    wait_until(lambda: reading.reader.poll() or len(driver.requests) > 8, LIMIT_S, "the batch is over")
     reading.reader.note_snapshot(2, reading.reader.snapshot_state())
-    assert not [message for message in driver.asked if isinstance(message, ForgetBefore)]
+    assert not [message for message in driver.requests if isinstance(message, ForgetBefore)]
     reading.reader.notify_checkpoint_complete(2)
-    wait_until(lambda: ForgetBefore(("2",)) in driver.asked, LIMIT_S, "the driver heard of it")
+    wait_until(lambda: ForgetBefore(("2",)) in driver.requests, LIMIT_S, "the driver heard of it")
     reading.reader.note_snapshot(3, reading.reader.snapshot_state())
     reading.reader.notify_checkpoint_complete(3)
-    heard = len(driver.asked)
-    wait_until(lambda: len(driver.asked) > heard + 2, LIMIT_S, "the reader went on asking")
-    assert driver.asked.count(ForgetBefore(("2",))) == 1, "nothing is new for them"
+    heard = len(driver.requests)
+    wait_until(lambda: len(driver.requests) > heard + 2, LIMIT_S, "the reader went on asking")
+    assert driver.requests.count(ForgetBefore(("2",))) == 1, "nothing is new for them"
     reading.reader.close()
 
 

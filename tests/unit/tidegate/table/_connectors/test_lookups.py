@@ -60,12 +60,12 @@ class Answers(AsyncLookupFunction):
     """The rows of the statements, to the second question for a key."""
 
     def __init__(self) -> None:
-        self.asked: set[int] = set()
+        self.requests: set[int] = set()
 
     async def async_lookup(self, key_row: Row) -> Iterable[Any]:
         key = key_row["id"]
-        if key not in self.asked:
-            self.asked.add(key)
+        if key not in self.requests:
+            self.requests.add(key)
             return []
         rows = [(*row[:2], None, None, row[4]) for row in TABLE if row[1] == str(key)]
         return [(y, key, price, z, None if x is None else float(x)) for y, _, price, z, x in rows]
