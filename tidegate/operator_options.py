@@ -198,13 +198,14 @@ class SessionOptions(OperatorOptions):
 class RelationalOptions(OperatorOptions):
     """Options of a node of a compiled plan. ``row_types``: of its inputs, without the column of row kinds; ``keys``: for each input the positions of
     the columns by which rows are distributed, none: all rows go to one subtask. ``functions``: aggregate functions of users, which the operator
-    opens and closes."""
+    opens and closes. ``emits_each``: see ``WatermarkAssigner``."""
 
     node: Node
     row_types: Sequence[LogicalType]
     keys: Sequence[Sequence[int]]
     time_zone: str
     functions: UserAggregates | None = None
+    emits_each: bool = False
 
 
 OPTIONS: Mapping[OperatorKind, type[OperatorOptions]] = {

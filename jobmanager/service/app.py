@@ -13,7 +13,6 @@ from tidegate.aio.listening import advertised_port
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services, Shutdown
 from tidegate.aio.rpc import start_server
-from tidegate.aio.signing import signing_of
 from tidegate.aio.working_directories import make_working_directory
 from tidegate.jobmanager.service.clients.submission import Submission
 from tidegate.jobmanager.service.core import JobManagerCore
@@ -21,7 +20,7 @@ from tidegate.jobmanager.service.high_availability.election import Term
 from tidegate.jobmanager.service.high_availability.services import open_high_availability
 from tidegate.jobmanager.service.job_recovery import recover_jobs
 from tidegate.jobmanager.service.reporting.reporters import start_reporters
-from tidegate.jobmanager.service.reporting.startup_log import announce_signing
+from tidegate.jobmanager.service.reporting.startup_log import announced_signing
 from tidegate.jobmanager.service.rest_service import RestResources, make_rest
 from tidegate.jobmanager.service.rpc.client_servicer import ClientServicer
 from tidegate.jobmanager.service.rpc.request_limits import request_limits
@@ -68,8 +67,7 @@ async def start_services(configuration: Configuration, services: Services, shutd
         core.on_worker = workers.execute
         services.started("TaskManagers: started when jobs need slots", workers.close, WORKERS_END_MS)
         await workers.open()
-    signing = signing_of(configuration)
-    announce_signing(configuration, is_signed=signing is not None)
+    signing = announced_signing(configuration)
     submission = Submission(configuration, blobs, storage, pool, core.is_known, core.configuration_of, signing)
     clients = ClientServicer(core, submission, blobs, storage, pool, shutdown, availability)
     resources = RestResources(clients.disposal, working.directory, shutdown, availability.store, storage)

@@ -681,7 +681,15 @@ class TableEnvironment:
             job.get_job_execution_result().result()
         return job
 
-    def _translate(self, plan: ExecNodeGraph, env: StreamExecutionEnvironment, sinks: Sinks, time_zone: str) -> None:
+    def _translate(
+        self,
+        plan: ExecNodeGraph,
+        env: StreamExecutionEnvironment,
+        sinks: Sinks,
+        time_zone: str,
+        *,
+        watermarks_pass: bool = False,
+    ) -> None:
         functions = self._known.by_plan_name()
         warn_of_unbounded_states(plan, self._options, is_bounded_scan)
         translate(
@@ -694,6 +702,7 @@ class TableEnvironment:
             is_bounded_scan,
             self._options,
             table_of_lookup,
+            watermarks_pass=watermarks_pass,
         )
 
     def _new_environment(self) -> StreamExecutionEnvironment:
@@ -1078,7 +1087,8 @@ class StreamTableEnvironment(TableEnvironment):
             plan = decode_plan(plan_text(j_table.insertInto(descriptor.build()).compilePlan(), self.planner))
             types = list(j_table.getResolvedSchema().getColumnDataTypes())
         ends: list[DataStream] = []
-        self._translate(plan, self._env, lambda node, stream: ends.append(stream), self._time_zone())
+        zone = self._time_zone()
+        self._translate(plan, self._env, lambda node, stream: ends.append(stream), zone, watermarks_pass=True)
         sink = plan.sinks[0]
         assert isinstance(sink, (plan_nodes.Sink2, plan_nodes.BatchSink1))
         stream = renamed(ends[0], column_names(sink))

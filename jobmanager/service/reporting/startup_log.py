@@ -7,8 +7,10 @@ import os
 
 from tidegate.aio.listening import is_loopback
 from tidegate.aio.settings import warnings_of_environment
+from tidegate.aio.signing import signing_of
 from tidegate.model.configuration import Configuration
 from tidegate.model.options import CheckpointingOptions, JobManagerOptions, RestOptions, SecurityOptions
+from tidegate.security.signing import SigningNow
 from tidegate.wire.versions import PYTHON_VERSION, VERSION
 
 _log = logging.getLogger("jobmanager")
@@ -30,9 +32,11 @@ def announce(configuration: Configuration) -> None:
         _log.warning("%s", text)
 
 
-def announce_signing(configuration: Configuration, *, is_signed: bool) -> None:
-    """Logs whether programs must be signed, and with which key."""
-    _log.info("%s", describe_signing(configuration, is_signed=is_signed))
+def announced_signing(configuration: Configuration) -> SigningNow | None:
+    """Returns ``signing_of`` a configuration, and logs whether programs must be signed, and with which key."""
+    signing = signing_of(configuration)
+    _log.info("%s", describe_signing(configuration, is_signed=signing is not None))
+    return signing
 
 
 def describe_signing(configuration: Configuration, *, is_signed: bool) -> str:

@@ -58,7 +58,7 @@ from tidegate.taskmanager.operators.relational.temporal_join import ProcessingTi
 from tidegate.taskmanager.operators.relational.temporal_sort import TemporalSort
 from tidegate.taskmanager.operators.relational.upserts import ChangelogNormalize, UpsertMaterialize
 from tidegate.taskmanager.operators.relational.user_windows import PanedWindowAggregate, WindowRowsAggregate
-from tidegate.taskmanager.operators.relational.watermarks import WatermarkAssigner
+from tidegate.taskmanager.operators.relational.watermarks import WatermarkAssigner, WatermarkCalc
 from tidegate.taskmanager.operators.relational.windows import (
     ProcessingTimeRows,
     SessionRows,
@@ -488,7 +488,16 @@ def _temporal_join(name: str, options: RelationalOptions, schema: pa.Schema) -> 
 def _watermark_assigner(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
     node = options.node
     assert isinstance(node, nodes.WatermarkAssigner1)
-    return WatermarkAssigner(node.watermark_expr, node.rowtime_field_index, options.row_types[0], options.time_zone)
+    row_type, zone = options.row_types[0], options.time_zone
+    return WatermarkAssigner(
+        node.watermark_expr, node.rowtime_field_index, row_type, zone, emits_each=options.emits_each
+    )
+
+
+def _calc(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
+    node = options.node
+    assert isinstance(node, nodes.Calc1)
+    return WatermarkCalc(options.row_types[0], node, options.time_zone)
 
 
 def _ttl_ms(node: Node, index: int) -> int:
@@ -519,6 +528,7 @@ _MAKERS: dict[type[Node], Callable[[str, RelationalOptions, pa.Schema], Operator
     nodes.IntervalJoin1: _interval_join,
     nodes.OverAggregate1: _over_aggregate,
     nodes.WatermarkAssigner1: _watermark_assigner,
+    nodes.Calc1: _calc,
     nodes.WindowTableFunction1: _window_table_function,
     nodes.TemporalSort1: _temporal_sort,
     nodes.TemporalJoin1: _temporal_join,

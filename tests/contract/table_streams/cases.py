@@ -177,9 +177,13 @@ def programs(a: Any) -> dict[str, Program]:
     def with_timestamp(_: Any, value: Any, ctx: Any) -> Any:
         yield f"{described(value)} at {ctx.timestamp()}"
 
+    def with_watermark(_: Any, value: Any, ctx: Any) -> Any:
+        yield f"{described(value)} behind {ctx.timer_service().current_watermark()}"
+
     # Their bases are those of the package that runs.
     by_id = type("ById", (a.TimestampAssigner,), {"extract_timestamp": seconds_of_id})
     stamper = type("Stamped", (a.ProcessFunction,), {"process_element": with_timestamp})
+    watcher = type("Watcher", (a.ProcessFunction,), {"process_element": with_watermark})
 
     def timed(stream: Any) -> Any:
         strategy = a.WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(by_id())
@@ -193,6 +197,16 @@ def programs(a: Any) -> dict[str, Program]:
         for name, type in given.items():
             made = made.column(name, type)
         return made.build()
+
+    def table_of_times(tables: Any, stream: Any) -> Any:
+        """A table with the columns name, n and rt, which is second n; watermarks are a second earlier."""
+        columns = schema.new_builder().column("name", "STRING").column("n", "INT")
+        columns = columns.column_by_expression("rt", "TO_TIMESTAMP_LTZ(n * 1000, 3)")
+        return tables.from_data_stream(stream, columns.watermark("rt", "rt - INTERVAL '1' SECOND").build())
+
+    def selected(tables: Any, stream: Any, clauses: str) -> Any:
+        tables.create_temporary_view("v", table_of_times(tables, stream))
+        return tables.to_data_stream(tables.sql_query(f"SELECT name, n, {clauses}"))
 
     def summed(tables: Any, stream: Any) -> Any:
         tables.create_temporary_view("v", stream)
@@ -345,6 +359,24 @@ def programs(a: Any) -> dict[str, Program]:
         name: Program(make, records, pair, name == "inserts that are changes")
         for name, (make, records) in changing.items()
     }
+    timely: dict[str, Callable[[Any, Any], Any]] = {
+        "watermarks of a table": lambda e, s: e.to_data_stream(table_of_times(e, s)).process(watcher(), t.STRING()),
+        "watermarks behind a filter": lambda e, s: selected(e, s, "rt FROM v WHERE n <> 4").process(
+            watcher(), t.STRING()
+        ),
+        "current watermarks": lambda e, s: selected(e, s, "CURRENT_WATERMARK(rt) FROM v"),
+        "rows that are not late": lambda e, s: selected(
+            e, s, "rt FROM v WHERE CURRENT_WATERMARK(rt) IS NULL OR rt > CURRENT_WATERMARK(rt)"
+        ),
+        "sums of current watermarks": lambda e, s: selected(
+            e,
+            s,
+            "w FROM (SELECT 'all' AS name, COUNT(*) AS n, MAX(CURRENT_WATERMARK(rt)) AS w, window_end "
+            "FROM TABLE(TUMBLE(TABLE v, DESCRIPTOR(rt), INTERVAL '5' SECOND)) GROUP BY window_start, window_end)",
+        ),
+    }
+    moments = (row("a", 1), row("b", 5), row("a", 3), row("a", 4), row("c", 9), row("b", 8), row("b", 7))
+    made |= {name: Program(make, moments, pair) for name, make in timely.items()}
     numbers: dict[str, Callable[[Any, Any], Any]] = {
         "numbers": lambda e, s: e.to_data_stream(e.from_data_stream(s)),
         "numbers by name": lambda e, s: e.from_data_stream(s, col("x")),

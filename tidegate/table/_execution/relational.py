@@ -44,6 +44,7 @@ from tidegate.plan.specs import (
     WindowAttachedWindowing,
     Windowing,
 )
+from tidegate.plan.support import calls
 from tidegate.records.arrow_type import ArrowTypeInfo
 from tidegate.table._execution.one_to_one import follow_input, mapped
 
@@ -497,14 +498,17 @@ def _check_rank(node: plan_nodes.Rank1 | plan_nodes.WindowRank1) -> None:
         raise UnsupportedPlan(f"a rank of the kind {type(found).__name__} is not supported")
 
 
-def assigned_watermarks(node: Node, stream: DataStream, row_type: LogicalType, time_zone: str) -> DataStream:
-    """Adds watermarks to the rows of a stream. Raises ``UnsupportedPlan`` as ``relational`` does."""
+def assigned_watermarks(
+    node: Node, stream: DataStream, row_type: LogicalType, time_zone: str, *, emits_each: bool
+) -> DataStream:
+    """Adds watermarks to the rows of a stream. ``emits_each``: see ``WatermarkAssigner``. Raises ``UnsupportedPlan`` as ``relational`` does."""
     assert isinstance(node, plan_nodes.WatermarkAssigner1)
     try:
         compile_expression(node.watermark_expr, row_type, EvaluationContext(time_zone))
     except UnsupportedPlan as error:
         raise UnsupportedPlan(f"node {node.id}, {node.kind}: {error.message}: {node.description}") from error
-    return _without_keys(node, stream, row_type, stream.get_type().arrow_schema(), time_zone)
+    schema = stream.get_type().arrow_schema()
+    return without_keys(node, stream, row_type, schema, time_zone, emits_each=emits_each)
 
 
 TIMED = (
@@ -521,6 +525,7 @@ TIMED = (
     plan_nodes.Match1,
 )
 """Nodes that emit rows by event time."""
+_CURRENT_WATERMARK = "$CURRENT_WATERMARK$1"
 _JOINS = (plan_nodes.Join1, plan_nodes.WindowJoin1, plan_nodes.IntervalJoin1, plan_nodes.TemporalJoin1)
 
 
@@ -533,6 +538,11 @@ def asks_for_time(node: Node) -> bool:
     if isinstance(node, plan_nodes.Sink2):
         return node.dynamic_table_sink.commits_by_time
     return isinstance(node, TIMED) or (isinstance(node, plan_nodes.Deduplicate1) and bool(node.output_insert_only))
+
+
+def sees_watermark(node: Node) -> bool:
+    """Returns whether a node computes the current watermark."""
+    return any(call.function == _CURRENT_WATERMARK for call in calls(node))
 
 
 def _windowings(node: Node) -> Sequence[Windowing]:
@@ -566,18 +576,24 @@ def windowed(node: Node, stream: DataStream, row_type: LogicalType, time_zone: s
             )
         return relational(node, [stream], [row_type], time_zone)
     if not (is_batch or windowing.is_rowtime):
-        return _without_keys(node, stream, row_type, schema, time_zone)
+        return without_keys(node, stream, row_type, schema, time_zone)
     shift = shift_of(windowing.time_attribute_type, time_zone)
     made = WindowedRows(windowing.window, windowing.time_attribute_index, schema, shift)
     return mapped(stream, made, schema).name(node.description)
 
 
-def _without_keys(
-    node: Node, stream: DataStream, row_type: LogicalType, schema: pa.Schema, time_zone: str
+def without_keys(
+    node: Node,
+    stream: DataStream,
+    row_type: LogicalType,
+    schema: pa.Schema,
+    time_zone: str,
+    *,
+    emits_each: bool = False,
 ) -> DataStream:
     """Builds the operator of a node that treats each row on its own, with the parallelism of its input."""
     env = stream.get_execution_environment()
-    options = {"node": node, "row_types": (row_type,), "keys": (), "time_zone": time_zone}
+    options = {"node": node, "row_types": (row_type,), "keys": (), "time_zone": time_zone, "emits_each": emits_each}
     inputs = (stream._values_transformation(),)
     made = DataStream(env, env.add_operator("relational", node.description, options, ArrowTypeInfo(schema), inputs))
     follow_input(made)

@@ -5,28 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
 from tidegate.datastream.data_stream import DataStream
 from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
-from tidegate.functions.sql.changelog import as_inserts, has_kinds, with_kinds, without_update_before
+from tidegate.functions.sql.calc import CalcFunction
+from tidegate.functions.sql.changelog import as_inserts, has_kinds, without_update_before
 from tidegate.functions.sql.constraints import ConstraintEnforcer, Enforcers
-from tidegate.functions.sql.scalar import (
-    CompiledFilter,
-    CompiledProjection,
-    EvaluationContext,
-    arrow_schema,
-    batch_of,
-    compile_filter,
-    compile_projection,
-)
+from tidegate.functions.sql.scalar import arrow_schema, batch_of, compile_projection
 from tidegate.functions.sql.table_functions import Correlate
 from tidegate.model.errors import InvalidJob
 from tidegate.plan import ExecNodeGraph, UnsupportedPlan
 from tidegate.plan import nodes as plan_nodes
-from tidegate.plan.expressions import Rex, RexInputRef, RexLiteral
+from tidegate.plan.expressions import RexInputRef, RexLiteral
 from tidegate.plan.logical_types import LogicalType
 from tidegate.plan.nodes import INTERVAL_JOIN_CLEANUP_KEY, STATE_TTL_KEY, Node
 from tidegate.plan.specs import HashDistribution, SingletonDistribution, SortField
@@ -49,8 +41,10 @@ from tidegate.table._execution.relational import (
     has_row_kinds,
     materialized,
     relational,
+    sees_watermark,
     table_schema,
     windowed,
+    without_keys,
 )
 
 Sources: TypeAlias = Callable[[Node], DataStream]
@@ -88,10 +82,12 @@ def translate(
     is_bounded: Callable[[Node], bool] | None = None,
     options: Mapping[str, str] | None = None,
     lookups: Lookups | None = None,
+    watermarks_pass: bool = False,
 ) -> None:
     """Adds the operators of a plan to ``env``. ``sources`` gives the stream of a scan, ``sinks`` ends a stream in a sink. ``functions``: users'
     functions by their names in the plan. ``is_bounded``: whether a scan ends; without it all do. ``options``: the environment's, which apply to
-    nodes that were planned without their own. ``lookups``: gives the table of a lookup join.
+    nodes that were planned without their own. ``lookups``: gives the table of a lookup join. ``watermarks_pass``:
+    whether the streams that ``sinks`` ends need watermarks, each one between the rows between which Flink emits it, since functions may see them.
 
     Raises ``UnsupportedPlan``, naming each node that has no operator.
     """
@@ -103,7 +99,8 @@ def translate(
     if missing:
         raise UnsupportedPlan("the statement cannot be run:\n  " + "\n  ".join(missing))
     streams: dict[int, DataStream] = {}
-    has_time = any(map(asks_for_time, plan.nodes))
+    emits_each = watermarks_pass or any(map(sees_watermark, plan.nodes))
+    has_time = emits_each or any(map(asks_for_time, plan.nodes))
 
     def stream_of(node: Node) -> DataStream:
         if node.id not in streams:
@@ -244,7 +241,7 @@ def translate(
             return relational(node, read, types, time_zone, aggregates_of(node, functions or {}))
         assert isinstance(node, _TRANSPARENT)
         if isinstance(node, plan_nodes.WatermarkAssigner1) and has_time:
-            return assigned_watermarks(node, read[0], types[0], time_zone)
+            return assigned_watermarks(node, read[0], types[0], time_zone, emits_each=emits_each)
         return read[0]
 
     for node in plan.sinks:
@@ -294,55 +291,12 @@ def constrained(node: Node, stream: DataStream, options: Mapping[str, str]) -> D
     return made
 
 
-class CalcFunction:
-    """Filters rows by a condition and emits one row for each projection; compiled in the subtask. Rows keep their kinds."""
-
-    def __init__(
-        self,
-        input_type: LogicalType,
-        output_type: LogicalType,
-        projections: tuple[tuple[Rex, ...], ...],
-        condition: Rex | None,
-        time_zone: str,
-    ) -> None:
-        self._arguments = (input_type, output_type, projections, condition, time_zone)
-        self._compiled: tuple[list[CompiledProjection], CompiledFilter | None, pa.Schema] | None = None
-
-    def __getstate__(self) -> tuple[object, ...]:
-        return self._arguments
-
-    def __setstate__(
-        self, arguments: tuple[LogicalType, LogicalType, tuple[tuple[Rex, ...], ...], Rex | None, str]
-    ) -> None:
-        self.__init__(*arguments)  # type: ignore[misc]
-
-    def compile(self) -> tuple[list[CompiledProjection], CompiledFilter | None, pa.Schema]:
-        """Compiles projections and condition. Raises ``UnsupportedPlan`` that names the function and its types."""
-        if self._compiled is None:
-            input_type, output_type, projections, condition, time_zone = self._arguments
-            context = EvaluationContext(time_zone=time_zone)
-            kept = None if condition is None else compile_filter(condition, input_type, context)
-            compiled = [compile_projection(projection, input_type, context) for projection in projections]
-            self._compiled = compiled, kept, arrow_schema(output_type)
-        return self._compiled
-
-    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        projections, condition, schema = self.compile()
-        if condition is not None:
-            batch = batch.filter(condition.evaluate(batch))
-        kinds = []
-        if has_kinds(batch.schema):
-            kinds, schema = [batch.columns[-1]], with_kinds(schema)
-        made = [batch_of([*projection.evaluate(batch), *kinds], schema, batch.num_rows) for projection in projections]
-        if len(made) == 1:
-            return made[0]
-        each_row = np.arange(len(made) * batch.num_rows).reshape(len(made), -1).T.ravel()
-        return pa.concat_batches(made).take(pa.array(each_row))
-
-
 def _calc(node: Node, stream: DataStream, input_type: LogicalType, time_zone: str) -> DataStream:
     function: CalcFunction | Correlate
+    schema = table_schema(node.output_type, has_updates=has_row_kinds(stream))
     if isinstance(node, _CALCS):
+        if isinstance(node, plan_nodes.Calc1) and sees_watermark(node):
+            return without_keys(node, stream, input_type, schema, time_zone)
         function = CalcFunction(input_type, node.output_type, (node.projection,), node.condition, time_zone)
     elif isinstance(node, _CORRELATES):
         is_left = node.join_type == "LEFT"
@@ -354,7 +308,6 @@ def _calc(node: Node, stream: DataStream, input_type: LogicalType, time_zone: st
         function.compile()
     except UnsupportedPlan as error:
         raise UnsupportedPlan(f"node {node.id}, {node.kind}: {error.message}: {node.description}") from error
-    schema = table_schema(node.output_type, has_updates=has_row_kinds(stream))
     return mapped(stream, function, schema).name(node.description)
 
 

@@ -36,20 +36,15 @@ def wall_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def no_watermark() -> int | None:
-    """Returns ``None``: there is no watermark yet."""
-    return None
-
-
 @dataclass(frozen=True)
 class EvaluationContext:
     """- ``time_zone``: the session's, by its name in the tz database (``table.local-time-zone``);
     - ``now_ms``: the wall clock, ms since 1970 (CURRENT_TIMESTAMP, PROCTIME, UNIX_TIMESTAMP), asked once for each batch;
     - ``functions``: the registered functions by the name that the plan has for them;
-    - ``watermark_ms``: the current watermark, or ``None`` before the first (CURRENT_WATERMARK).
+    - ``watermark_ms``: returns the current watermark, or ``None`` before the first (CURRENT_WATERMARK). Without it that function is refused.
     """
 
     time_zone: str = "UTC"
     now_ms: Callable[[], int] = wall_clock_ms
     functions: Mapping[str, PythonFunction | TypedFunction] = field(default_factory=dict)
-    watermark_ms: Callable[[], int | None] = no_watermark
+    watermark_ms: Callable[[], int | None] | None = None

@@ -447,11 +447,14 @@ def _current_time_call(call: ScalarCall) -> Evaluate:
 
 @function("CURRENT_WATERMARK")
 def _current_watermark_call(call: ScalarCall) -> Evaluate:
+    current = call.context.watermark_ms
+    if current is None:
+        raise call.refuse("it can only be used in SELECT and WHERE of rows with a watermark")
     wanted = call.arrow
     unit = UNITS_PER_SECOND[time_unit(call.type)]
 
     def evaluate(rows: Rows) -> Datum:
-        watermark = call.context.watermark_ms()
+        watermark = current()
         return pa.scalar(None if watermark is None else watermark * (unit // 1000), pa.int64()).cast(wanted)
 
     return evaluate

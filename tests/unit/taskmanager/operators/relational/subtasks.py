@@ -35,6 +35,8 @@ class Subtasks:
         parallelism: int,
         configuration: Mapping[str, str] | None = None,
         functions: UserAggregates | None = None,
+        *,
+        emits_each: bool = False,
     ) -> None:
         self.schemas = [with_kinds(arrow_schema(kind)) for kind in row_types]
         options = {
@@ -43,6 +45,7 @@ class Subtasks:
             "keys": keys,
             "time_zone": "UTC",
             "functions": functions,
+            "emits_each": emits_each,
         }
         out = ArrowTypeInfo(with_kinds(arrow_schema(node.output_type)))
         self._spec = spec(
