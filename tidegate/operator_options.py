@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -23,7 +24,6 @@ from tidegate.functions.cep.functions import PatternProcessFunction
 from tidegate.functions.cep.pattern import Pattern
 from tidegate.functions.expressions import Expression
 from tidegate.functions.interfaces import ProcessJoinFunction
-from tidegate.functions.sql.aggregates import UserAggregates
 from tidegate.functions.state import MapStateDescriptor
 from tidegate.functions.state_ttl import StateTtlConfig
 from tidegate.functions.windows import Evictor, Trigger, WindowAssigner
@@ -33,6 +33,9 @@ from tidegate.model.program import OperatorKind, OperatorOptions
 from tidegate.model.values import AssignedWindow, Record, UserObject
 from tidegate.plan.logical_types import LogicalType
 from tidegate.plan.nodes import Node
+
+if TYPE_CHECKING:
+    from tidegate.functions.sql.aggregates import UserAggregates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,7 +66,7 @@ def keep(
 
 def _keep(configuration: Configuration, directory: Path, slots: int) -> None:
     """Starts the keeper, or finds that one is there which fits; one that does not is replaced unless a program runs on it."""
-    from tidegate.cli.embedded.children import Child
+    from tidegate.cli.embedded.children import Child, end_processes
     from tidegate.cli.embedded.own_files import sweep_embedded, tell_left_by_others
     from tidegate.cli.embedded.warm.borrowed import CI, standing_of
     from tidegate.cli.embedded.warm.facts import Standing, differences, facts_now
@@ -96,9 +96,13 @@ def _keep(configuration: Configuration, directory: Path, slots: int) -> None:
     log = directory / "keeper.log"
     arguments = ["cluster", "keep", "--slots", str(slots)]
     child = Child(NAME, arguments, directory / "output.log", log, definitions=[f"{k}={v}" for k, v in settings.items()])
-    ready = child.wait_ready(
-        2 * configuration.get(FileOptions.START_TIMEOUT) / 1000, lambda text: click.echo(text, err=True)
-    )
+    try:
+        ready = child.wait_ready(
+            2 * configuration.get(FileOptions.START_TIMEOUT) / 1000, lambda text: click.echo(text, err=True)
+        )
+    except BaseException:
+        end_processes([child.pid])
+        raise
     click.echo(f"A warm cluster is kept: {described(Standing.from_json(ready))}")
     click.echo(f"Logs: {directory}")
 

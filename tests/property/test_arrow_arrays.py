@@ -42,7 +42,9 @@ def test_a_column_is_as_arrow_makes_it(values: list[FieldValue], kind: pa.DataTy
     assert plain == outcome(values, kind, plain=False)
 
 
-@pytest.mark.parametrize("values", ["[1, 2]", "list(range(10_000))", "['text'] * 10_000", "[0.5, 1.5]", "['a', '']", "[b'a', b'']"])
+@pytest.mark.parametrize(
+    "values", ["[1, 2]", "list(range(10_000))", "['text'] * 10_000", "[0.5, 1.5]", "['a', '']", "[b'a', b'']"]
+)
 def test_a_plain_column_needs_no_pandas(values: str) -> None:
     program = f"""
 import sys

@@ -125,9 +125,6 @@ class Keeper:
         try:
             while (request := _next_request(channel, pid)) is not None:
                 what = request.get("what")
-                if what == "stop":
-                    self._ending.set()
-                    return
                 if what == "borrow":
                     holds = self._lend(channel, int(request["pid"]))
                 elif holds and what == "add-slots":
