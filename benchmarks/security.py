@@ -214,9 +214,9 @@ def tls_files_of(stores: tuple[Path, Path], directory: Path) -> TlsFiles:
 
 def measure(figures: Figures, rounds: int, rows: int, wide_rows: int, directory: Path) -> None:
     """Adds so many rounds."""
-    now, life = datetime.now(UTC), timedelta(days=1)
-    authority = make_authority(now, life)
-    stores = write_stores(directory / "stores", authority, authority, now, life)
+    now, validity = datetime.now(UTC), timedelta(days=1)
+    authority = make_authority(now, validity)
+    stores = write_stores(directory / "stores", authority, authority, now, validity)
     setups, files = setups_of(stores), tls_files_of(stores, directory / "files")
     before = len(figures.stream_gib_s.get("plain", []))
     for number in range(before, before + rounds):

@@ -20,13 +20,13 @@ _SKEW = timedelta(minutes=5)
 """By how much a clock may be behind the one that issued a certificate."""
 
 
-def make_authority(now: datetime, life: timedelta) -> Credentials:
+def make_authority(now: datetime, validity: timedelta) -> Credentials:
     """Returns a new key (P-256) with a certificate that it signed itself, which issues others. ``now``: UTC."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name("tidegate cluster")
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     certificate = (
-        _valid(now, life)
+        _valid(now, validity)
         .subject_name(name)
         .issuer_name(name)
         .public_key(key.public_key())
@@ -39,7 +39,7 @@ def make_authority(now: datetime, life: timedelta) -> Credentials:
 
 
 def issue(
-    authority: Credentials, hosts: Iterable[str], now: datetime, life: timedelta, *, is_user: bool = False
+    authority: Credentials, hosts: Iterable[str], now: datetime, validity: timedelta, *, is_user: bool = False
 ) -> Credentials:
     """Returns a new key with a certificate of the authority, for a process that is a server and a client.
 
@@ -50,7 +50,7 @@ def issue(
     names = dict.fromkeys(hosts if is_user else (CLUSTER_NAME, *hosts))
     identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
     certificate = (
-        _valid(now, life)
+        _valid(now, validity)
         .subject_name(_name(CLUSTER_NAME))
         .issuer_name(authority.certificate.subject)
         .public_key(key.public_key())
@@ -70,11 +70,11 @@ def issue(
 
 
 def write_stores(
-    directory: Path, authority: Credentials, trusted: Credentials, born: datetime, life: timedelta
+    directory: Path, authority: Credentials, trusted: Credentials, born: datetime, validity: timedelta
 ) -> tuple[Path, Path]:
     """Writes a keystore for localhost and a truststore as PEM; returns both."""
     directory.mkdir(exist_ok=True)
-    own = issue(authority, ["localhost"], born, life)
+    own = issue(authority, ["localhost"], born, validity)
     keystore, truststore = directory / "own.pem", directory / "trusted.pem"
     keystore.write_bytes(own.key_pem() + own.chain_pem())
     keystore.chmod(0o600)
@@ -82,12 +82,12 @@ def write_stores(
     return keystore, truststore
 
 
-def _valid(now: datetime, life: timedelta) -> x509.CertificateBuilder:
+def _valid(now: datetime, validity: timedelta) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _SKEW)
-        .not_valid_after(now + life)
+        .not_valid_after(now + validity)
     )
 
 

@@ -137,9 +137,9 @@ def test_flinks_dashboard_has_a_cookie_that_no_script_can_read(
 def test_by_https_too_and_the_cookie_is_then_a_secure_one(
     tmp_path: Path, users: Path, open_page: OpenPage, tokens: dict[Role, str]
 ) -> None:
-    now, life = datetime.now(UTC), timedelta(days=1)
-    authority = make_authority(now, life)
-    keystore, _ = write_stores(tmp_path / "stores", authority, authority, now, life)
+    now, validity = datetime.now(UTC), timedelta(days=1)
+    authority = make_authority(now, validity)
+    keystore, _ = write_stores(tmp_path / "stores", authority, authority, now, validity)
     settings = {
         "tidegate.security.users.file": str(users),
         "rest.dashboard.dir": str(tmp_path / "dashboard"),

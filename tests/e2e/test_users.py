@@ -26,10 +26,10 @@ LIMIT_S = 30
 
 
 def test_a_user_runs_the_main_job_with_a_token_and_nobody_without(tmp_path: Path) -> None:
-    now, life = datetime.now(UTC), timedelta(days=1)
-    authority = make_authority(now, life)
-    keystore, truststore = certificates.write_stores(tmp_path / "stores", authority, authority, now, life)
-    of_user = issue(authority, ["ada"], now, life, is_user=True)
+    now, validity = datetime.now(UTC), timedelta(days=1)
+    authority = make_authority(now, validity)
+    keystore, truststore = certificates.write_stores(tmp_path / "stores", authority, authority, now, validity)
+    of_user = issue(authority, ["ada"], now, validity, is_user=True)
     own = tmp_path / "ada.pem"
     own.write_bytes(of_user.key_pem() + of_user.chain_pem())
     own.chmod(0o600)

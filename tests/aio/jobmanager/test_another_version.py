@@ -19,7 +19,7 @@ from tests.aio.jobmanager.cluster import (
     submit,
     watch_until,
 )
-from tests.aio.jobmanager.test_high_availability import jobs_in, kept_in, life, listed
+from tests.aio.jobmanager.test_high_availability import jobs_in, kept_in, leading_job_manager, listed
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.wire.versions import JOB_FORMAT
 
@@ -35,13 +35,13 @@ async def test_the_next_version_takes_a_job_over_without_a_savepoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From its newest checkpoint, under new attempts: a TaskManager of the version before is refused, and ends."""
-    async with life(tmp_path) as (client, _):
+    async with leading_job_manager(tmp_path) as (client, _):
         before = await run_job(client)
         taken = await client.TriggerCheckpoint(pb.TriggerJobCheckpointRequest(job_id=JOB, wait_ms=10_000))
         assert not taken.HasField("error"), taken.error
     for place in OF_A_CLUSTER:
         monkeypatch.setattr(f"{place}.VERSION", "9.9.9")
-    async with life(tmp_path) as (client, [task_manager, _]):
+    async with leading_job_manager(tmp_path) as (client, [task_manager, _]):
         after = await watch_until(client, JOB, is_running)
         assert after.start_ms == before.start_ms
         assert after.checkpoints_completed >= 1
@@ -76,7 +76,7 @@ async def test_a_job_in_another_form_is_refused_in_words_and_left_alone(
 
 async def test_a_cluster_changes_its_version_by_a_savepoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """JobManager, TaskManagers and client of the next version go on from what the version before has written."""
-    async with life(tmp_path, execution_checkpointing_interval="1 h") as (client, _):
+    async with leading_job_manager(tmp_path, execution_checkpointing_interval="1 h") as (client, _):
         await run_job(client)
         request = pb.StopWithSavepointRequest(job_id=JOB, target_directory=str(tmp_path / "savepoints"), wait_ms=20_000)
         stopped = await client.StopWithSavepoint(request)
@@ -85,7 +85,7 @@ async def test_a_cluster_changes_its_version_by_a_savepoint(tmp_path: Path, monk
     [metadata] = (tmp_path / "savepoints").glob("*/_metadata")
     for place in OF_A_CLUSTER:
         monkeypatch.setattr(f"{place}.VERSION", "9.9.9")
-    async with life(tmp_path, execution_checkpointing_interval="1 h") as (client, _):
+    async with leading_job_manager(tmp_path, execution_checkpointing_interval="1 h") as (client, _):
         await put_blob(client)
         answer = await submit(client, make_graph(), restore_path=str(metadata.parent))
         assert not answer.HasField("error"), answer.error

@@ -36,7 +36,7 @@ class Deaf(FakeTaskManager):
 
 
 @asynccontextmanager
-async def life(directory: Path, task_manager: FakeTaskManager) -> AsyncIterator[tuple[Any, Listening]]:
+async def leading_job_manager(directory: Path, task_manager: FakeTaskManager) -> AsyncIterator[tuple[Any, Listening]]:
     """The TaskManager outlives the JobManager."""
     settings = kept_in(directory, execution_checkpointing_interval="1 h")
     try:
@@ -56,13 +56,13 @@ def savepoints(directory: Path) -> list[Path]:
 
 
 async def test_a_job_that_was_being_canceled_is_canceled(tmp_path: Path) -> None:
-    async with life(tmp_path, Deaf("tm-1")) as (client, _):
+    async with leading_job_manager(tmp_path, Deaf("tm-1")) as (client, _):
         await run_job(client)
         assert not (await client.CancelJob(pb.JobRequest(job_id=JOB))).HasField("error")
         assert asked_in(tmp_path) == ["cancel"], "before the client is answered"
         await watch_until(client, JOB, lambda status: status.state == "CANCELLING")
     task_manager = FakeTaskManager("tm-2", slots=4)
-    async with life(tmp_path, task_manager) as (client, _):
+    async with leading_job_manager(tmp_path, task_manager) as (client, _):
         [job] = (await client.ListJobs(pb.ListJobsRequest(include_terminal=True))).jobs
         assert job.state == "CANCELED"
         assert "submit" not in task_manager.story
@@ -73,14 +73,14 @@ async def test_a_savepoint_that_was_under_way_is_taken_and_told_under_its_old_id
     """That of a gRPC client, and that of a REST client, which asks for it as Flink's does."""
     request = pb.TriggerSavepointRequest(job_id=JOB, target_directory=str(tmp_path / "savepoints"), request_id=REQUEST)
     path = f"/v1/jobs/{JOB}/savepoints"
-    async with life(tmp_path, Deaf("tm-1")) as (client, listening):
+    async with leading_job_manager(tmp_path, Deaf("tm-1")) as (client, listening):
         await run_job(client)
         assert (await client.TriggerSavepoint(request)).in_progress
         body = {"target-directory": str(tmp_path / "savepoints"), "triggerId": "f" * 32}
         await send(listening.rest_port, "POST", path, 202, json=body)
         await watch_until(client, JOB, lambda _: len(asked_in(tmp_path)) == 2)
         assert savepoints(tmp_path) == []
-    async with life(tmp_path, FakeTaskManager("tm-2", slots=4)) as (client, listening):
+    async with leading_job_manager(tmp_path, FakeTaskManager("tm-2", slots=4)) as (client, listening):
         request.wait_ms = 20_000
         taken = await client.TriggerSavepoint(request)
         assert not taken.HasField("error"), taken.error
@@ -93,7 +93,7 @@ async def test_a_savepoint_that_was_under_way_is_taken_and_told_under_its_old_id
 
 async def test_a_stop_that_has_failed_is_not_done_by_the_next_jobmanager(tmp_path: Path) -> None:
     (tmp_path / "a-file").write_text("no directory")
-    async with life(tmp_path, FakeTaskManager("tm-1", slots=4)) as (client, _):
+    async with leading_job_manager(tmp_path, FakeTaskManager("tm-1", slots=4)) as (client, _):
         await run_job(client)
         request = pb.StopWithSavepointRequest(job_id=JOB, target_directory=str(tmp_path / "a-file"), wait_ms=20_000)
         failed = await client.StopWithSavepoint(request)
@@ -102,7 +102,7 @@ async def test_a_stop_that_has_failed_is_not_done_by_the_next_jobmanager(tmp_pat
 
 
 async def test_the_id_of_a_request_is_one(tmp_path: Path) -> None:
-    async with life(tmp_path, FakeTaskManager("tm-1", slots=4)) as (client, _):
+    async with leading_job_manager(tmp_path, FakeTaskManager("tm-1", slots=4)) as (client, _):
         await run_job(client)
         request = pb.StopWithSavepointRequest(job_id=JOB, target_directory=str(tmp_path), request_id="../../store")
         refused = await client.StopWithSavepoint(request)

@@ -17,7 +17,7 @@ from tests.aio.jobmanager.cluster import (
     running_job_manager,
     watch_until,
 )
-from tests.aio.jobmanager.test_high_availability import kept_in, life
+from tests.aio.jobmanager.test_high_availability import kept_in, leading_job_manager
 from tidegate.model.errors import ErrorInfo
 from tidegate.pb import common_pb2
 from tidegate.pb import jobmanager_pb2 as pb
@@ -84,7 +84,7 @@ def _has_finished(status: pb.JobStatus) -> bool:
 async def test_what_a_job_has_lived_through_is_shown_by_the_next_jobmanager(tmp_path: Path) -> None:
     """Its beginning, failures, restarts and checkpoints."""
     retries = {"restart__strategy_type": "fixed-delay", "restart__strategy_fixed__delay_delay": "0 s"}
-    async with life(tmp_path) as (client, task_managers):
+    async with leading_job_manager(tmp_path) as (client, task_managers):
         await run_job(client, **retries)
         for _ in range(2):
             taken = await client.TriggerCheckpoint(pb.TriggerJobCheckpointRequest(job_id=JOB, wait_ms=10_000))
@@ -95,7 +95,7 @@ async def test_what_a_job_has_lived_through_is_shown_by_the_next_jobmanager(tmp_
         await failing.report(attempt, "FAILED", error_to_pb(ErrorInfo("user-code", "user", "division by zero")))
         before = await watch_until(client, JOB, lambda status: status.restarts == 1 and is_running(status))
         shown = await client.ListCheckpoints(pb.ListCheckpointsRequest(job_id=JOB))
-    async with life(tmp_path) as (client, _):
+    async with leading_job_manager(tmp_path) as (client, _):
         after = await watch_until(client, JOB, is_running)
         assert after.start_ms == before.start_ms
         assert after.restarts == 1

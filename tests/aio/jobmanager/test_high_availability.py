@@ -61,7 +61,7 @@ def jobs_in(directory: Path) -> list[str]:
 
 
 @asynccontextmanager
-async def life(directory: Path, **more: str) -> AsyncIterator[tuple[Any, list[FakeTaskManager]]]:
+async def leading_job_manager(directory: Path, **more: str) -> AsyncIterator[tuple[Any, list[FakeTaskManager]]]:
     """Runs a JobManager with two TaskManagers that outlive it: a job whose TaskManagers end before it may fail."""
     task_managers = [FakeTaskManager(name) for name in ("tm-1", "tm-2")]
     try:
@@ -87,13 +87,13 @@ async def start_second(client: Any) -> None:
 
 
 async def test_a_job_goes_on_from_its_last_checkpoint_under_new_attempts(tmp_path: Path) -> None:
-    async with life(tmp_path) as (client, _):
+    async with leading_job_manager(tmp_path) as (client, _):
         status = await run_job(client)
         first = {subtask.attempt for vertex in status.vertices for subtask in vertex.subtasks}
         taken = await client.TriggerCheckpoint(pb.TriggerJobCheckpointRequest(job_id=JOB, wait_ms=10_000))
         assert not taken.HasField("error"), taken.error
         generation = (await client.GetCluster(pb.GetClusterRequest())).generation
-    async with life(tmp_path) as (client, [task_manager, _]):
+    async with leading_job_manager(tmp_path) as (client, [task_manager, _]):
         status = await watch_until(client, JOB, is_running)
         assert min(subtask.attempt for vertex in status.vertices for subtask in vertex.subtasks) > max(first)
         restored = (await client.ListCheckpoints(pb.ListCheckpointsRequest(job_id=JOB))).restored
@@ -139,10 +139,10 @@ async def test_a_job_goes_on_with_the_attempts_that_run(tmp_path: Path) -> None:
 
 
 async def test_a_job_whose_history_is_damaged_goes_on_without_it(tmp_path: Path) -> None:
-    async with life(tmp_path) as (client, _):
+    async with leading_job_manager(tmp_path) as (client, _):
         await run_job(client)
     (tmp_path / f"ha/default/pasts/{JOB}").write_bytes(b"\xc1")
-    async with life(tmp_path) as (client, _):
+    async with leading_job_manager(tmp_path) as (client, _):
         assert (await watch_until(client, JOB, is_running)).restarts == 0
 
 
@@ -179,7 +179,7 @@ async def test_the_store_knows_the_last_attempt_of_each_region(tmp_path: Path) -
     object.__setattr__(pipelines, "edges", edges)
     object.__setattr__(pipelines, "configuration", retries)
     noted = tmp_path / f"ha/default/jobs/{JOB}/attempt"
-    async with life(tmp_path) as (client, task_managers):
+    async with leading_job_manager(tmp_path) as (client, task_managers):
         await put_blob(client)
         answer = await submit(client, pipelines)
         assert not answer.HasField("error"), answer.error
@@ -198,7 +198,7 @@ def _attempts_of(status: pb.JobStatus) -> dict[tuple[str, int], int]:
 
 
 async def test_a_job_that_has_ended_does_not_run_again(tmp_path: Path) -> None:
-    async with life(tmp_path) as (client, _):
+    async with leading_job_manager(tmp_path) as (client, _):
         await run_job(client)
         await client.CancelJob(pb.JobRequest(job_id=JOB))
         await watch_until(client, JOB, lambda status: status.state == "CANCELED")
@@ -226,7 +226,7 @@ async def test_a_result_that_was_written_last_is_cleaned_up(tmp_path: Path) -> N
 async def test_one_damaged_job_keeps_no_other_from_going_on_and_is_left_alone(
     tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with life(tmp_path) as (client, _):
+    async with leading_job_manager(tmp_path) as (client, _):
         await run_job(client)
         await put_blob(client)
         await start_second(client)
@@ -248,12 +248,12 @@ async def test_a_job_that_was_being_stopped_with_a_savepoint_goes_on_from_it_and
     the next JobManager for the same stop."""
     request = pb.StopWithSavepointRequest(job_id=JOB, target_directory=str(tmp_path / "savepoints"))
     request.request_id = "5" * 32
-    async with life(tmp_path, execution_checkpointing_interval="1 h") as (client, [one, two]):
+    async with leading_job_manager(tmp_path, execution_checkpointing_interval="1 h") as (client, [one, two]):
         await run_job(client)
         one.confirms_to_drop = two.confirms_to_drop = 1_000
         assert (await client.StopWithSavepoint(request)).in_progress
         await watch_until(client, JOB, lambda _: any((tmp_path / "savepoints").glob("*/_metadata")))
-    async with life(tmp_path, execution_checkpointing_interval="1 h") as (client, _):
+    async with leading_job_manager(tmp_path, execution_checkpointing_interval="1 h") as (client, _):
         request.wait_ms = 20_000
         stopped = await client.StopWithSavepoint(request)
         assert not stopped.HasField("error"), stopped.error
@@ -330,7 +330,7 @@ async def test_a_blob_that_two_jobs_need_stays_for_the_second(tmp_path: Path) ->
     async with running_job_manager(**kept_in(tmp_path)) as listening, client_of(listening) as client:
         await put_blob(client)
         await submit(client, make_graph())
-    async with life(tmp_path) as (client, _):
+    async with leading_job_manager(tmp_path) as (client, _):
         await watch_until(client, JOB, is_running)
         await put_blob(client)
         await client.CancelJob(pb.JobRequest(job_id=JOB))
@@ -355,7 +355,7 @@ async def test_a_job_that_another_leader_may_have_accepted_keeps_its_blobs(
             patched.setattr(JobStore, "add", accepted_and_deposed)
             answer = await submit(client, make_graph())
         assert "leads no more" in answer.error.message
-    async with life(tmp_path) as (client, _):
+    async with leading_job_manager(tmp_path) as (client, _):
         await watch_until(client, JOB, is_running)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.aio.jobmanager.cluster import JOB, cluster, is_running, make_graph, run_job, submit, watch_until
-from tests.aio.jobmanager.test_high_availability import jobs_in, life, listed
+from tests.aio.jobmanager.test_high_availability import jobs_in, leading_job_manager, listed
 from tests.aio.jobmanager.test_snapshots import savepoint
 from tidegate.model.ids import JobId
 from tidegate.pb import jobmanager_pb2 as pb
@@ -44,7 +44,7 @@ async def test_a_job_goes_on_from_signed_checkpoints_and_from_no_others(
     """One that was completed before the option was set keeps its job in the store, until the option is off again."""
 
     async def checkpointed(**more: str) -> int:
-        async with life(tmp_path, **more) as (client, _):
+        async with leading_job_manager(tmp_path, **more) as (client, _):
             if not await listed(client):
                 await run_job(client)
             await watch_until(client, JOB, is_running)
@@ -56,7 +56,7 @@ async def test_a_job_goes_on_from_signed_checkpoints_and_from_no_others(
     assert await checkpointed() == 0
     kept = jobs_in(tmp_path)
     with caplog.at_level(logging.ERROR):
-        async with life(tmp_path, **SIGNED) as (client, _):
+        async with leading_job_manager(tmp_path, **SIGNED) as (client, _):
             assert await listed(client) == {}
     assert "the job is not recovered, and stays in" in caplog.text
     assert "/_metadata: it is not signed" in caplog.text
@@ -66,7 +66,7 @@ async def test_a_job_goes_on_from_signed_checkpoints_and_from_no_others(
 
 async def test_a_job_goes_on_from_signed_checkpoints(tmp_path: Path) -> None:
     for lives in range(2):
-        async with life(tmp_path, **SIGNED) as (client, _):
+        async with leading_job_manager(tmp_path, **SIGNED) as (client, _):
             if not lives:
                 await run_job(client)
             await watch_until(client, JOB, is_running)

@@ -22,7 +22,7 @@ from tests.aio.jobmanager.cluster import (
     submit,
     watch_until,
 )
-from tests.aio.jobmanager.test_high_availability import jobs_in, kept_in, life, listed
+from tests.aio.jobmanager.test_high_availability import jobs_in, kept_in, leading_job_manager, listed
 from tests.own import own_signing, own_transport
 from tidegate.cli.client import JobManagerClient
 from tidegate.jobmanager.service.high_availability.job_store import JobStore, StoredPlan
@@ -89,7 +89,7 @@ async def test_a_program_that_was_altered_in_the_job_store_is_not_recovered(
         assert not answer.HasField("error"), answer.error
     kept = jobs_in(tmp_path)
     with caplog.at_level(logging.ERROR):
-        async with life(tmp_path) as (client, _):
+        async with leading_job_manager(tmp_path) as (client, _):
             assert await listed(client) == {}
     assert "the job is not recovered, and stays in" in caplog.text
     assert "it was signed with another program" in caplog.text
@@ -97,9 +97,9 @@ async def test_a_program_that_was_altered_in_the_job_store_is_not_recovered(
 
 
 async def test_a_signed_job_is_taken_over_with_its_signatures(tmp_path: Path) -> None:
-    async with life(tmp_path) as (client, _):
+    async with leading_job_manager(tmp_path) as (client, _):
         await run_job(client)
-    async with life(tmp_path) as (client, task_managers):
+    async with leading_job_manager(tmp_path) as (client, task_managers):
         await watch_until(client, JOB, is_running)
         signed = own_signing()().signed(make_graph())
         deployed = [one for task_manager in task_managers for one in task_manager.deployments.values()]

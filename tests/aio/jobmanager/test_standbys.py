@@ -261,10 +261,10 @@ async def test_a_standby_serves_its_own_user_alone_unless_there_are_users(
 
 async def test_a_standby_says_that_it_does_not_pass_certificates_of_users_on(tmp_path: Path) -> None:
     """A user who is known by one alone is sent to the leader, or to a token, which is passed on."""
-    now, life = datetime.now(UTC), timedelta(days=1)
-    authority, users = make_authority(now, life), tmp_path / "users"
-    keystore, truststore = write_stores(tmp_path / "stores", authority, authority, now, life)
-    ada = issue(authority, ["ada"], now, life, is_user=True)
+    now, validity = datetime.now(UTC), timedelta(days=1)
+    authority, users = make_authority(now, validity), tmp_path / "users"
+    keystore, truststore = write_stores(tmp_path / "stores", authority, authority, now, validity)
+    ada = issue(authority, ["ada"], now, validity, is_user=True)
     own = tmp_path / "ada.pem"
     own.write_bytes(ada.key_pem() + ada.chain_pem())
     own.chmod(0o600)

@@ -20,9 +20,9 @@ LONG = timedelta(days=400)
 AUTHORITY = make_authority(NOW, LONG)
 
 
-def stores(directory: Path, life: timedelta = LONG, mode: int = 0o600) -> dict[str, str]:
-    """A PEM keystore of the given life, and its truststore, under the keys that all connections share."""
-    keystore, truststore = write_stores(directory, AUTHORITY, AUTHORITY, NOW - timedelta(days=1), life)
+def stores(directory: Path, validity: timedelta = LONG, mode: int = 0o600) -> dict[str, str]:
+    """A PEM keystore of the given validity, and its truststore, under the keys that all connections share."""
+    keystore, truststore = write_stores(directory, AUTHORITY, AUTHORITY, NOW - timedelta(days=1), validity)
     keystore.chmod(mode)
     return {"security.ssl.keystore": str(keystore), "security.ssl.truststore": str(truststore)}
 
@@ -76,7 +76,7 @@ def test_pins_that_are_no_fingerprints_are_refused_with_their_key(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("life", "mode", "warning"),
+    ("validity", "mode", "warning"),
     [
         (LONG, 0o600, ""),
         (LONG, 0o640, "other users of this machine can read the keystore"),
@@ -86,8 +86,8 @@ def test_pins_that_are_no_fingerprints_are_refused_with_their_key(tmp_path: Path
     ids=["good", "open", "expires soon", "expired"],
 )
 def test_what_is_about_to_go_wrong_is_warned_of(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, life: timedelta, mode: int, warning: str
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, validity: timedelta, mode: int, warning: str
 ) -> None:
-    internal_tls(of(stores(tmp_path, life, mode)))
+    internal_tls(of(stores(tmp_path, validity, mode)))
     assert [record.message for record in caplog.records if warning not in record.message] == []
     assert bool(caplog.records) is bool(warning)
