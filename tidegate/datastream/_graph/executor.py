@@ -29,7 +29,7 @@ from tidegate.model.ids import BlobKey
 LOCAL_EXECUTOR = "tidegate.cli.embedded.local:LocalClusterExecutor"
 """The default executor, ``module:class``, imported by name since this package must not import the CLI."""
 
-PREPARING = "Preparing the job for a cluster of its own ..."
+PREPARING = "Preparing the job ..."
 """The first line of `python job.py`: imports and building the job graph take seconds on a busy machine."""
 
 
