@@ -5,6 +5,7 @@
 Bids and auctions shaped as Nexmark's go through one subtask's operator, in batches of 8,192; the time is processor time, without making the input.
 
     regular join          auctions with a unique key, bids without one; with and without the condition of q4 and q9 (a bid within its auction's time)
+    interval join         bids within 10 s after their auction, and bids of a maximal price (q7), with watermarks
     deduplicate           the last bid of each bidder and auction by event time (q18), few bids of each pair; and with hot keys, as Nexmark's
     top-N                 the ten highest bids of each auction with their rank (q19), of a channel (texts)
     running sum           count and sum of each auction's bids, a change for each row (q15 to q17); and with rows that are taken back
@@ -51,6 +52,8 @@ from tidegate.plan.specs import (
     AppendFast,
     ConstantRange,
     HoppingWindow,
+    IntervalBounds,
+    IntervalJoinSpec,
     JoinSpec,
     PartitionSpec,
     SortField,
@@ -84,12 +87,15 @@ BID = row_type(auction=BIGINT, bidder=BIGINT, price=BIGINT, channel=TEXT, at=ROW
 
 @dataclass(frozen=True)
 class Shape:
-    """An operator and its input. ``batches``: pairs of an input's number and its rows."""
+    """An operator and its input. ``batches``: pairs of an input's number and its rows. ``lag_ms``: how far a watermark, which follows each batch of the last
+    input, is behind its latest bid; ``None``: there are no watermarks.
+    """
 
     node: Any
     types: Sequence[LogicalType]
     keys: Sequence[Sequence[int]]
     batches: Sequence[tuple[int, pa.RecordBatch]]
+    lag_ms: int | None = None
 
 
 def bids(rows: int, seed: int = 1) -> dict[str, npt.NDArray[Any]]:
@@ -176,6 +182,43 @@ def join_shape(rows: int, *, has_condition: bool) -> Shape:
     )
     auctions = [(0, batch) for batch in auction_batches(rows // BIDS_OF_AUCTION + 1)]
     return Shape(node, [AUCTION, BID], [[0], [0]], [*auctions, *((1, batch) for batch in bid_batches(rows))])
+
+
+def interval_join_shape(rows: int, *, by_price: bool) -> Shape:
+    """Bids that come within 10 s after their auction; or ``by_price``, bids of a maximal price in the 10 s before it is known (q7), most of which find none."""
+    auction = row_type(id=BIGINT, item=TEXT, category=BIGINT, begins=ROWTIME, expires=TIME)
+    maximum = row_type(most=BIGINT, until=ROWTIME)
+    left = maximum if by_price else auction
+    key = (0, 2) if by_price else (0, 0)
+    bounds = IntervalBounds(
+        is_event_time=True,
+        left_lower_bound=0 if by_price else -OPEN_MS,
+        left_upper_bound=OPEN_MS if by_price else 0,
+        left_time_index=1 if by_price else 3,
+        right_time_index=4,
+    )
+    joined = JoinSpec(
+        join_type="INNER", left_keys=key[:1], right_keys=key[1:], filter_nulls=(True,), non_equi_condition=None
+    )
+    node = nodes.IntervalJoin1(
+        id=1,
+        output_type=LogicalType(TypeRoot.ROW, fields=left.fields + BID.fields),
+        description="IntervalJoin",
+        interval_join_spec=IntervalJoinSpec(join_spec=joined, window_bounds=bounds),
+    )
+    batches: list[tuple[int, pa.RecordBatch]] = []
+    starts = auction_batches(rows // BIDS_OF_AUCTION + 1)
+    for number, batch in enumerate(bid_batches(rows)):
+        if by_price:
+            batches.append((1, batch))
+            most = pc.max(batch["price"]), pc.max(batch["at"])
+            found = [pa.array([value], kind.type) for value, kind in zip(most, arrow_schema(maximum), strict=True)]
+            batches.append((0, pa.RecordBatch.from_arrays(found, schema=arrow_schema(maximum))))
+        else:
+            if number % BIDS_OF_AUCTION == 0:
+                batches.append((0, next(starts)))
+            batches.append((1, batch))
+    return Shape(node, [left, BID], [[key[0]], [key[1]]], batches, lag_ms=4_000)
 
 
 def deduplicate_shape(rows: int, *, hot: bool = False) -> Shape:
@@ -293,6 +336,8 @@ def _with_kind(batch: pa.RecordBatch, kind: int) -> pa.RecordBatch:
 SHAPES: dict[str, Callable[[int], Shape]] = {
     "regular join": lambda rows: join_shape(rows, has_condition=False),
     "regular join with a condition": lambda rows: join_shape(rows, has_condition=True),
+    "interval join": lambda rows: interval_join_shape(rows, by_price=False),
+    "interval join by price": lambda rows: interval_join_shape(rows, by_price=True),
     "deduplicate": deduplicate_shape,
     "deduplicate, hot keys": lambda rows: deduplicate_shape(rows, hot=True),
     "top-N by a number": lambda rows: top_n_shape(rows, 0),
@@ -339,6 +384,9 @@ def measure(shape: Shape, backend: str, *, row_by_row: bool = False) -> Rate:
     for index, batch in shape.batches:
         begun = time.process_time()
         running.operator.process(ArrowBatch(batch), index)
+        if shape.lag_ms is not None and index == len(shape.types) - 1:
+            latest = int(pc.max(batch["at"]).value)
+            running.operator.on_watermark(latest - shape.lag_ms)
         taken += time.process_time() - begun
         rows += batch.num_rows
         emitted += sum(len(one) for one in running.out.batches)

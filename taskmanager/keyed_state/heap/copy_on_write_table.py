@@ -277,8 +277,11 @@ class IndexedTable(StateTable):
             held[namespace] = value
 
     def write_all(self, groups: Sequence[int], entries: Sequence[Entry], values: Sequence[StateValue]) -> None:
-        for group, entry, value in zip(groups, entries, values, strict=True):
-            self.write(group, entry, value)
+        super().write_all(groups, entries, values)
+        for group, (key, namespace), value in zip(groups, entries, values, strict=True):
+            if namespace is None:
+                self.has_unnamed = True
+            self._of_key.setdefault(group, {}).setdefault(key, {})[namespace] = value
 
     def direct(self, group: int) -> Layer | None:
         return None

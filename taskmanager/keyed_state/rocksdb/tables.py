@@ -189,8 +189,11 @@ class RocksEntries(RocksTable):
             kept[entry[1]] = value
 
     def write_all(self, groups: Sequence[int], entries: Sequence[Entry], values: Sequence[StateValue]) -> None:
-        for group, entry, value in zip(groups, entries, values, strict=True):
-            self.write(group, entry, value)
+        super().write_all(groups, entries, values)
+        for group, (key, namespace), value in zip(groups, entries, values, strict=True):
+            if (kept := self._kept.get((group, key))) is not None:
+                self._kept_values += namespace not in kept
+                kept[namespace] = value
 
     def delete(self, group: int, entry: Entry) -> None:
         super().delete(group, entry)

@@ -53,6 +53,8 @@ class Matcher:
         strict = [pair for pair, is_strict in zip(join_keys, filter_nulls, strict=True) if is_strict]
         self._strict = [[pair[side] for pair in strict] for side in (0, 1)]
         self._beyond = [pair for pair in join_keys if pair not in routed]
+        self.compares_values = bool(self._beyond)
+        """Whether ``pairs`` uses the rows of a batch, not only its columns."""
         self._condition = condition
         self.has_condition = condition is not None
         self._joined = joined
@@ -104,21 +106,33 @@ class Matcher:
 
         ``mine``: the batch's columns. ``values``: its rows. ``theirs``: the other rows' columns, which are used only with a condition.
         """
-        sizes = others.sizes[others.key_of]
+        begins = (np.cumsum(others.sizes) - others.sizes)[others.key_of]
+        return self.pairs_in(mine, values, others.rows, theirs, begins, others.sizes[others.key_of], side)
+
+    def pairs_in(
+        self,
+        mine: Sequence[pa.Array],
+        values: Sequence[Row],
+        rows: Sequence[Row],
+        theirs: Sequence[pa.Array],
+        begins: Places,
+        sizes: Places,
+        side: int,
+    ) -> Iterator[tuple[Places, Places]]:
+        """Yields pairs as ``pairs`` does. ``begins``, ``sizes``: which of the other side's rows are compared with each row of the batch."""
         for position in self._strict[side]:
             if mine[position].null_count:
                 sizes = np.where(np.asarray(mine[position].is_null()), 0, sizes)
-        begins = (np.cumsum(others.sizes) - others.sizes)[others.key_of]
         ends = np.cumsum(sizes)
-        first, rows = 0, len(sizes)
-        while first < rows:
+        first = 0
+        while first < len(sizes):
             done = int(ends[first - 1]) if first else 0
             last = max(first + 1, int(np.searchsorted(ends, done + PAIRS_AT_ONCE, "right")))
             count = sizes[first:last]
             if ends[last - 1] > done:
                 own = np.repeat(np.arange(first, last), count)
                 starts = np.repeat(begins[first:last] - (ends[first:last] - count - done), count)
-                joining = self._joining(own, starts + np.arange(len(own)), values, others.rows, mine, theirs, side)
+                joining = self._joining(own, starts + np.arange(len(own)), values, rows, mine, theirs, side)
                 if len(joining[0]):
                     yield joining
             first = last

@@ -178,6 +178,23 @@ class EntriesOfKeys:
             self._divide(group, key, before)
         return EntriesOfKey(self._table, self._ttl, group, key, now_ms)
 
+    @property
+    def has_undivided(self) -> bool:
+        """Whether there may be values of earlier versions, which ``of`` divides into entries."""
+        return self._table.has_unnamed
+
+    def all_of(self, group: int, key: Any) -> Mapping[Name, Any]:
+        """Returns all values of a key as ``EntriesOfKey.all`` does, for divided states without a time to live."""
+        return self._table.of_key(group, key)
+
+    def peek_all(self, entries: Sequence[Entry], groups: Sequence[int]) -> list[Any]:
+        """Returns values as ``EntriesOfKey.get`` does, for divided states without a time to live. ``entries``: the key and the name of each."""
+        return self._table.peek_all(groups, entries)
+
+    def write_all(self, entries: Sequence[Entry], groups: Sequence[int], values: Sequence[Any]) -> None:
+        """Writes values as ``EntriesOfKey.put`` does, for states without a time to live. ``entries``: the key and the name of each."""
+        self._table.write_all(groups, entries, values)
+
     def undivided(self, group: int, key: Any) -> Any:
         """Returns the single value of a key that an earlier version wrote, until ``of`` divides it into entries. For states without a time to live."""
         return self._table.peek(group, (key, None)) if self._table.has_unnamed else None
