@@ -44,9 +44,15 @@ CHECKPOINTS = 15
 ORDERS_A_SECOND, RATES_A_SECOND = 1000, 5
 GALLERY = DOCS.parent / "examples" / "gallery"
 RATES_OF_PROGRAMS = {
+    "anomaly_scores": 15_000,
+    "cdc_table": 3000,
+    "click_partitions": 2500,
     "fraud_rules": 3000,
     "geofencing": 3000,
     "log_alerts": 2500,
+    "paid_orders": 2000,
+    "sensors_down": 5000,
+    "top_products": 5000,
     "user_sessions": 20_000,
 }
 """Rows a second: each program runs for about twenty seconds."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 
 PAGE = Path(__file__).parents[2] / "docs" / "gallery" / "README.md"
 Row = tuple[Any, ...]
@@ -24,6 +26,8 @@ class Answer:
     right: Callable[[Path], list[Row]]
     least: int
     """It has at least so many rows: an answer of few rows would show little."""
+    rows_per_second: float = 1e9
+    """How fast it runs: one whose result is made step by step has several checkpoints."""
 
     def rows(self, directory: Path) -> list[Row]:
         return query(self.found, directory)
@@ -121,7 +125,93 @@ def bursts(directory: Path) -> list[Row]:
     return sorted(found)
 
 
+def strange(directory: Path) -> list[Row]:
+    """Readings whiten by the Cholesky factor of their covariance, which DuckDB computes: the distance is a length then."""
+    names = ("celsius", "bar", "rpm", "watts")
+    moments = ", ".join([*(f"avg({n})" for n in names), *(f"covar_samp({a}, {b})" for a in names for b in names)])
+    ((*fitted,),) = query(f"SELECT {moments} FROM '{{d}}/readings.parquet' WHERE reading < 50_000", directory)
+    factor = np.linalg.cholesky(np.reshape(fitted[4:], (4, 4)))
+    readings: np.ndarray[Any, Any] = np.array(
+        query(f"SELECT reading, machine, {', '.join(names)} FROM '{{d}}/readings.parquet'", directory)
+    )
+    scores = -np.linalg.norm(np.linalg.solve(factor, (readings[:, 2:] - fitted[:4]).T), axis=0)
+    lowest = np.quantile(scores[:50_000], 0.001)
+    return [
+        (int(reading), int(machine), round(score * 1e6))
+        for (reading, machine), score in zip(readings[:, :2], scores.tolist(), strict=True)
+        if score < lowest
+    ]
+
+
+def customers(directory: Path) -> list[Row]:
+    """A dictionary that takes the messages one by one."""
+    there: dict[int, dict[str, Any]] = {}
+    for line in (directory / "changes.json").read_text(encoding="utf-8").splitlines():
+        message = json.loads(line)
+        if message["op"] == "d":
+            del there[message["before"]["id"]]
+        else:
+            there[message["after"]["id"]] = message["after"]
+    return sorted((row["id"], row["name"], row["city"], row["cents"]) for row in there.values())
+
+
+PAID = """
+    SELECT o."order", o.cents, p.cents, epoch_ms(p."at") - epoch_ms(o."at"), o.cents = p.cents
+    FROM '{d}/orders.parquet' o JOIN '{d}/payments.parquet' p ON o."order" = p."order"
+    AND p."at" BETWEEN o."at" AND o."at" + INTERVAL 1 HOUR"""
+
+SILENT = """
+    WITH heard AS (
+        SELECT sensor, epoch_ms("at") AS ms, lead(ms) OVER (PARTITION BY sensor ORDER BY ms) AS next_ms FROM '{d}/readings.parquet'
+    ), alarms AS (SELECT * FROM heard WHERE next_ms IS NULL OR next_ms - ms > 300_000)
+    SELECT 'alarm', sensor, ms, 0 FROM alarms
+    UNION ALL SELECT 'outage', sensor, ms, next_ms FROM alarms WHERE next_ms IS NOT NULL"""
+
+TOP = """
+    SELECT strftime(date_trunc('hour', "at"), '%Y-%m-%d %H:%M:%S.000') AS begins,
+        row_number() OVER (PARTITION BY begins ORDER BY sum(cents * pieces) DESC, product) AS rank_number,
+        product, sum(cents * pieces)::BIGINT, sum(pieces)::BIGINT
+    FROM '{d}/sales.parquet' GROUP BY begins, product QUALIFY rank_number <= 3"""
+
+CLICKS = """
+    SELECT DISTINCT strftime("at", '%Y-%m-%d') AS dt, strftime("at", '%H') AS hh, id, page, at_ms FROM '{d}/clicks.parquet'
+    UNION ALL SELECT DISTINCT strftime("at", '%Y-%m-%d'), strftime("at", '%H'), -1, '_SUCCESS', 0 FROM '{d}/clicks.parquet'"""
+
 ANSWERS = {
+    "anomaly_scores": Answer(
+        "SELECT reading, machine, round(score * 1e6)::BIGINT FROM '{d}/anomalies/*.parquet'",
+        strange,
+        least=300,
+    ),
+    "cdc_table": Answer(
+        """SET VARIABLE current = (SELECT content FROM read_text('{d}/customers/CURRENT'));
+        SELECT id, name, city, cents FROM read_parquet(getvariable('current') || '/*.parquet')""",
+        customers,
+        least=5_000,
+    ),
+    "click_partitions": Answer(
+        """SELECT dt, hh, id, page, at_ms FROM read_parquet('{d}/partitions/*/*/part-*', hive_partitioning = true, hive_types_autocast = false)
+        UNION ALL SELECT regexp_extract(file, 'dt=([^/]*)', 1), regexp_extract(file, 'hh=([^/]*)', 1), -1, '_SUCCESS', 0
+        FROM glob('{d}/partitions/*/*/_SUCCESS')""",
+        by_sql(CLICKS),
+        least=50_012,
+    ),
+    "paid_orders": Answer(
+        """SELECT "order", cents, paid, after_ms, is_in_full FROM '{d}/paid/*.csv'""",
+        by_sql(PAID),
+        least=20_000,
+    ),
+    "sensors_down": Answer(
+        """SELECT 'alarm', sensor, since_ms, 0 FROM read_json('{d}/alarms/*')
+        UNION ALL SELECT 'outage', sensor, from_ms, to_ms FROM '{d}/outages/*.parquet'""",
+        by_sql(SILENT),
+        least=700,
+    ),
+    "top_products": Answer(
+        "SELECT begins, rank_number, product, earned, sold FROM read_csv('{d}/top/*.csv', types = {'begins': 'VARCHAR'})",
+        by_sql(TOP),
+        least=72,
+    ),
     "fraud_rules": Answer(
         "SELECT card, rule, at_ms, cents FROM '{d}/alerts/*.parquet'",
         by_sql(FRAUD),

@@ -35,8 +35,9 @@ def test_every_program_has_an_answer() -> None:
 def test_a_program_writes_the_right_rows(
     name: str, executor: ClusterExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    directory = tmp_path / name
-    monkeypatch.setattr(sys, "argv", [f"{name}.py", "--directory", str(directory)])
+    directory, rate = tmp_path / name, ANSWERS[name].rows_per_second
+    given = ["--directory", str(directory), "--rows-per-second", str(rate)]
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", *given])
     with installed(executor, {"execution.checkpointing.dir": str(tmp_path / "checkpoints")}):
         runpy.run_path(str(GALLERY / f"{name}.py"), run_name="__main__")
     found, right = ANSWERS[name].rows(directory), ANSWERS[name].right(directory)
