@@ -48,7 +48,7 @@ class Law(IntEnum):
     TRANSACTIONS = 18
     """A transaction ends once."""
     PARTS = 19
-    """Of a source that has parts, a record of one is emitted after all of the parts before it."""
+    """A record of one part of a source is emitted after all of the parts before it."""
     BACKLOG = 20
     """A source reports its backlog as it is, once each time that it changes."""
 

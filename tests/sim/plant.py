@@ -21,7 +21,7 @@ class Plant:
     mix: Mix = EVERYTHING
     """Schedules in which it has many occasions."""
     first_seed: int = 0
-    """Of the schedules that are tried: a bug that needs a rare one is looked for there before all others."""
+    """The first of the schedules that are tried: a bug that needs a rare one is looked for there before all others."""
 
 
 def patched(owner: object, name: str, value: object) -> Callable[[], Any]:
