@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from types import TracebackType
@@ -109,6 +109,31 @@ def long_pipeline(vertices: int, parallelism: int = 8) -> JobGraph:
     names = [f"enrich orders of all warehouses with customer master data, step {n}" for n in range(vertices)]
     stages = [vertex(name, parallelism, source=name == names[0]) for name in names]
     return graph(stages, [(a, b, Partitioner.HASH) for a, b in pairwise(names)])
+
+
+def wide_pipeline(parallelism: int = 4) -> JobGraph:
+    """40 vertices: four sources that are prepared and joined, three branches with a sink each, and two sinks more."""
+    stages: list[JobVertex] = []
+    edges: list[tuple[str, str, Partitioner]] = []
+
+    def run(*names: str, fed_by: Sequence[str] = ()) -> str:
+        stages.extend(vertex(name, parallelism, source=name.startswith("Source: ")) for name in names)
+        edges.extend((name, names[0], Partitioner.HASH) for name in fed_by)
+        edges.extend((one, other, Partitioner.REBALANCE) for one, other in pairwise(names))
+        return names[-1]
+
+    orders, payments, shipments, customers = (
+        run(f"Source: {of}", f"parse {of}", f"validate {of} with master data", f"deduplicate {of}", f"enrich {of}")
+        for of in ("orders", "payments", "shipments", "customers")
+    )
+    paid = run("join orders with payments", fed_by=[orders, payments])
+    sent = run("join shipments with customers", fed_by=[shipments, customers])
+    joined = run("interval join of everything by order id", fed_by=[paid, sent])
+    for of in ("revenue", "fraud", "latency"):
+        run(f"{of}: filter", f"{of}: window 1 min", f"{of}: rank", f"{of}: format", f"Sink: {of}", fed_by=[joined])
+    run("Sink: raw archive in Parquet", fed_by=[joined])
+    run("Sink: dead letters", fed_by=[paid])
+    return graph(stages, edges)
 
 
 def chained(head: JobVertex, *names: str) -> JobVertex:

@@ -4,6 +4,7 @@ import { h } from "./dom.js";
 import { bytes, clock, duration, percent, perSecond, plural, short, watermark, whole } from "./format.js";
 import { attempts } from "./attempts.js";
 import { graph } from "./graph.js";
+import { isLarge, open, seen, tools, viewOf, zoomKeys } from "./graphtools.js";
 import { findings } from "./findings.js";
 import { rescales } from "./rescales.js";
 import { maySee } from "./session.js";
@@ -16,34 +17,62 @@ const MIB = 1024 * 1024;
 
 export function graphTab(context) {
   const { job, checkpoints } = context.data;
-  return [metrics(context.data, checkpoints, job), findings(context.data), h("section", { key: "graph", class: "card", "aria-labelledby": "graph-title" }, h("header", {}, h("h2", { id: "graph-title" }, "Graph"), key()), graphOf(context))];
+  return [metrics(context.data, checkpoints, job), findings(context.data), h("section", { key: "graph", class: "card", "aria-labelledby": "graph-title" }, graphOf(context))];
 }
 
 function key() {
   return h("ul", { class: "legend", "aria-label": "Legend" }, h("li", {}, h("i", { style: { background: "var(--busy)" } }), "busy"), h("li", {}, h("i", { style: { background: "var(--backpressured)" } }), "backpressured"));
 }
 
-function graphOf({ data, nowMs, where }) {
+function graphOf({ data, nowMs, where, kept, render }) {
   const { job, rates = {} } = data;
-  return graph({
-    job,
+  const view = viewOf(job, kept);
+  const { vertices, edges, found } = seen(job, view);
+  const sent = (edge) => rates[edge.from ?? edge.source]?.out_s || 0;
+  const isFound = new Set(found);
+  const told = new Set((data.findings || []).map((each) => each.vertex));
+  const drawn = graph({
+    job: { ...job, vertices, edges },
+    ...(isLarge(job) ? { view, onkeydown: zoomKeys(view, render) } : {}),
     label: `Graph of ${job.name}`,
-    link: (vertex) => `#/jobs/${job.id}/vertices/${vertex.id}`,
-    how: (edge) => {
-      const found = rates[edge.source];
-      return found && found.out_s > 0 ? perSecond(found.out_s) : "";
+    link: (vertex) => (vertex.run ? () => open(vertex.run, view, render) : `#/jobs/${job.id}/vertices/${vertex.id}`),
+    how: (edge) => (sent(edge) > 0 ? perSecond(sent(edge)) : ""),
+    look: {
+      chosen: where.item,
+      edge: (edge) => sent(edge) > 0,
+      style: (vertex) => ({ "--state": colour(vertex.run ? stateOf(vertex.run) : vertex.state) }),
+      marks: (vertex) => `${(vertex.run || [vertex]).some((each) => told.has(each.id)) ? " told" : ""}${isFound.has(vertex.id) ? " found" : ""}${vertex.id === found[view.at] ? " looked" : ""}`,
     },
-    look: { chosen: where.item, edge: (edge) => (rates[edge.source]?.out_s || 0) > 0, style: (vertex) => ({ "--state": colour(vertex.state) }) },
-    inside: (vertex) => {
-      const found = rates[vertex.id];
-      return [
-        h("span", { class: "name" }, vertex.name),
-        h("span", { class: "sub" }, h("span", {}, plural(vertex.parallelism, "subtask")), h("span", {}, found && vertex.state === "RUNNING" ? flow(found) : vertex.state.toLowerCase())),
-        h("span", { class: "sub" }, h("span", { class: "mark" }, "watermark"), h("span", {}, found ? watermark(found.watermark_ms, nowMs) : "–", found?.late > 0 && h("b", { class: "late" }, ` · ${short(found.late)} late`))),
-        h("span", { class: "loads" }, load("busy", found?.busy, ""), load("backpr.", found?.backpressured, "bp")),
-      ];
-    },
+    inside: (vertex) => (vertex.run ? ofRun(vertex, rates) : ofVertex(vertex, rates[vertex.id], nowMs)),
   });
+  return [h("header", {}, h("h2", { id: "graph-title" }, "Graph"), tools({ job, view, found, render }), key()), drawn];
+}
+
+const stateOf = (run) => (run.find((vertex) => vertex.state !== "RUNNING") || run[0]).state;
+
+function ofVertex(vertex, found, nowMs) {
+  return [
+    h("span", { class: "name" }, vertex.name),
+    h("span", { class: "sub" }, h("span", {}, plural(vertex.parallelism, "subtask")), h("span", {}, found && vertex.state === "RUNNING" ? flow(found) : vertex.state.toLowerCase())),
+    h("span", { class: "sub" }, h("span", { class: "mark" }, "watermark"), h("span", {}, found ? watermark(found.watermark_ms, nowMs) : "–", found?.late > 0 && h("b", { class: "late" }, ` · ${short(found.late)} late`))),
+    h("span", { class: "loads" }, load("busy", found?.busy, ""), load("backpr.", found?.backpressured, "bp")),
+  ];
+}
+
+// Several vertices in one box: the highest of their loads.
+function ofRun({ name, run }, rates) {
+  const highest = (kind) => {
+    const shares = run.map((vertex) => rates[vertex.id]?.[kind]?.[0]).filter((share) => share !== undefined);
+    return shares.length ? [Math.max(...shares)] : undefined;
+  };
+  const state = stateOf(run);
+  const first = rates[run[0].id];
+  return [
+    h("span", { class: "name" }, name),
+    h("span", { class: "sub" }, h("span", {}, plural(run.length, "vertex", "vertices")), h("span", {}, first && state === "RUNNING" ? flow(first) : state.toLowerCase())),
+    h("span", { class: "sub" }, h("span", {}, "expand")),
+    h("span", { class: "loads" }, load("busy", highest("busy"), ""), load("backpr.", highest("backpressured"), "bp")),
+  ];
 }
 
 function flow(found) {
