@@ -29,7 +29,7 @@ _VIEWED = (
     f"{_VERTEX}/subtasks/metrics", _SUBTASK, f"{_SUBTASK}/metrics", f"{_SUBTASK}/attempts/:attempt",
     f"{_SUBTASK}/attempts/:attempt/accumulators",
     "/jobs/:jobid/rescaling/:triggerid", "/datasets/delete/:triggerid",
-    "/web/events", "/web/settings", "/web/plots",
+    "/web/events", "/web/settings", "/web/plots", "/web/rescale",
 )  # fmt: skip
 _SHOWING_DATA = (
     "/jobmanager/log", "/jobmanager/stdout", "/jobmanager/logs", "/jobmanager/logs/:filename", "/jobmanager/thread-dump",

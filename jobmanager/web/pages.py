@@ -4,6 +4,7 @@
     /web/events        what changes             /web/settings    options with their defaults
     /web/state         what lies in a completed checkpoint
     /web/session       who is signed in, where there are users
+    /web/rescale       what another parallelism would change
     /web/plots         the last quarter of an hour of a job, a vertex or a subtask
     /docs/             the documentation, where it is built
     /flink/            Flink's own dashboard, when rest.dashboard.dir names its files; what is no file of it is the REST API
@@ -33,6 +34,7 @@ from tidegate.jobmanager.web.files import INDEX, FileAnswers, FolderFiles, open_
 from tidegate.jobmanager.web.live import Live
 from tidegate.jobmanager.web.parts import PageParts
 from tidegate.jobmanager.web.plots import Plots
+from tidegate.jobmanager.web.rescale_plan import rescale_plan
 from tidegate.jobmanager.web.sign_in import SignIn
 from tidegate.jobmanager.web.state_browser import StateBrowser
 from tidegate.model.ids import parse_job_id
@@ -92,6 +94,7 @@ class Pages:
         self._add(routes, "/web/events", self._events)
         self._add(routes, "/web/settings", self._settings)
         self._add(routes, "/web/plots", self._plots)
+        self._add(routes, "/web/rescale", self._rescale)
         self._add(routes, "/web/state", self._state)
         self._add(routes, "/web/session", self._sessions.who)
         self._add(routes, "/web/session", self._sessions.sign_in, "POST")
@@ -156,6 +159,20 @@ class Pages:
             )
         except ValueError as error:
             raise bad_request(f"Cannot resolve query parameters (job, vertex, subtask): {error}") from None
+
+    async def _rescale(self, request: web.Request) -> web.StreamResponse:
+        query = request.query
+        try:
+            job_id, parallelism = parse_job_id(query.get("job", "")), int(query.get("parallelism", ""))
+        except ValueError as error:
+            raise bad_request(f"Cannot resolve query parameters (job, parallelism): {error}") from None
+        views = self._backend.views
+        job = views.job(job_id)
+        if job is None:
+            raise not_found(f"Job {job_id} not found")
+        if parallelism < 1:
+            raise bad_request(f"The parallelism must be at least 1: {parallelism}.")
+        return self._respond(200, rescale_plan(job, parallelism, query.get("vertex", ""), views.refusal_of))
 
     async def _state(self, request: web.Request) -> web.StreamResponse:
         return self._respond(200, await self._states.answer(request.query))

@@ -14,8 +14,8 @@ from tidegate.high_availability.port import Deposed
 from tidegate.jobmanager.machines.events import JobCancelRequested, RescaleRequested
 from tidegate.jobmanager.programs.blobs import BlobStore
 from tidegate.jobmanager.rest.history import History
+from tidegate.jobmanager.rest.requested_bounds import bounds_with
 from tidegate.jobmanager.service.clients import status
-from tidegate.jobmanager.service.clients.rescale import bounds_with
 from tidegate.jobmanager.service.clients.submission import Submission
 from tidegate.jobmanager.service.core import JobManagerCore
 from tidegate.jobmanager.service.high_availability.services import HighAvailability

@@ -2,6 +2,7 @@
 
 import { patch, h } from "./dom.js";
 import { ask, operation } from "./api.js";
+import { bytes, percent, plural } from "./format.js";
 
 const SHOWN_MS = 12000;
 const said = document.getElementById("said");
@@ -120,6 +121,67 @@ export function takeCheckpoint(job) {
       return `Checkpoint ${done.checkpointId} is complete.`;
     },
   });
+}
+
+const ALL = "all";
+
+// Asks what would change while the form is filled in; the JobManager decides again when it is sent.
+export function rescaleJob(job, vertex) {
+  const state = { vertex: vertex ? vertex.id : ALL, parallelism: vertex ? vertex.parallelism : Math.max(...job.vertices.map((each) => each.parallelism)), plan: null, error: "" };
+  let asked = 0;
+  openDialog("Rescale the job", (close, update) => {
+    const look = async () => {
+      const mine = (asked += 1);
+      state.plan = null;
+      state.error = "";
+      update();
+      if (!(state.parallelism >= 1)) return;
+      try {
+        const plan = await ask("GET", `web/rescale?${new URLSearchParams({ job: job.id, parallelism: state.parallelism, vertex: state.vertex === ALL ? "" : state.vertex })}`);
+        if (mine === asked) state.plan = plan;
+      } catch (error) {
+        if (mine === asked) state.error = error.message;
+      }
+      update();
+    };
+    const isReady = state.plan !== null && !state.plan.refusal && state.plan.changes.length > 0;
+    return [
+      h("p", {}, `“${job.name}” takes a checkpoint and goes on from it with other numbers of subtasks, exactly once. All of its subtasks restart.`),
+      h(
+        "form",
+        {
+          class: "stack",
+          onsubmit: (event) => {
+            event.preventDefault();
+            if (!isReady) return;
+            close();
+            ask("PUT", `jobs/${job.id}/resource-requirements`, state.plan.requirements).then(
+              () => say("The job is being rescaled. The table below its vertices says how it goes."),
+              (error) => say(`Rescale the job: ${error.message}`, true),
+            );
+          },
+        },
+        h("label", {}, "Vertex", h("select", { name: "vertex", value: state.vertex, onchange: (event) => ((state.vertex = event.target.value), look()) }, h("option", { value: ALL }, "all that can change"), job.vertices.map((each) => h("option", { value: each.id }, each.name)))),
+        h("label", {}, "Subtasks", h("input", { name: "parallelism", type: "number", min: 1, max: Math.max(...job.vertices.map((each) => each.max_parallelism)), required: true, value: String(state.parallelism || ""), oninput: (event) => ((state.parallelism = Number(event.target.value)), look()) })),
+        h("div", { role: "status", class: "moves" }, moves(state)),
+        h("div", { class: "actions" }, h("button", { type: "button", onclick: close }, "Back"), h("button", { type: "submit", class: "primary", disabled: !isReady }, "Rescale the job")),
+      ),
+    ];
+  });
+}
+
+function moves({ plan, error }) {
+  if (error) return h("p", { class: "note bad" }, error);
+  if (plan === null) return h("p", { class: "muted" }, "Choose how many subtasks there are to be.");
+  if (plan.refusal) return h("p", { class: "note warn" }, plan.refusal);
+  if (plan.changes.length === 0) return h("p", { class: "muted" }, "Nothing would change.");
+  return h("ul", { class: "stack small" }, plan.changes.map((each) => h("li", { key: each.vertex }, h("strong", {}, each.name), `: ${each.before} → ${plural(each.after, "subtask")}${moved(each)}`)));
+}
+
+function moved(change) {
+  const state = change.state_bytes === null ? "; no checkpoint is complete yet" : change.state_bytes > 0 ? `; ${bytes(change.state_bytes)} of state in the last checkpoint` : "; no state";
+  if (!change.state_bytes || change.moved === null) return state;
+  return `${state}, of which about ${percent(change.moved / change.key_groups)} goes to another subtask (${change.moved} of ${change.key_groups} key groups)`;
 }
 
 const FAULTS = [

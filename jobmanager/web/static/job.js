@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 import { duration, moment, plural, whole } from "./format.js";
 import { isOver, jobBadge, waitingFor } from "./states.js";
-import { cancelJob, stopJob, makeFault, takeCheckpoint, takeSavepoint } from "./actions.js";
+import { cancelJob, stopJob, makeFault, rescaleJob, takeCheckpoint, takeSavepoint } from "./actions.js";
 import { explanation, isKeptFrom, may, maySee } from "./session.js";
 import { graphTab, verticesTab } from "./vertices.js";
 import { checkpointsTab } from "./checkpoints.js";
@@ -60,7 +60,7 @@ function heading(job, data, nowMs) {
       ),
     ),
     !isOver(job.state) &&
-      may("operate") && h("div", { class: "actions", role: "group", "aria-label": "Actions" }, button("Checkpoint", takeCheckpoint), button("Savepoint", takeSavepoint), button("Stop …", stopJob), data.hello?.may_fault && button("Fault …", makeFault, "danger"), mayCancel && button("Cancel …", cancelJob, "danger")),
+      may("operate") && h("div", { class: "actions", role: "group", "aria-label": "Actions" }, button("Checkpoint", takeCheckpoint), button("Savepoint", takeSavepoint), button("Stop …", stopJob), button("Rescale …", rescaleJob), data.hello?.may_fault && button("Fault …", makeFault, "danger"), mayCancel && button("Cancel …", cancelJob, "danger")),
   );
 }
 

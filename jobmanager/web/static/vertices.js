@@ -7,7 +7,8 @@ import { graph } from "./graph.js";
 import { isLarge, open, seen, tools, viewOf, zoomKeys } from "./graphtools.js";
 import { findings } from "./findings.js";
 import { rescales } from "./rescales.js";
-import { maySee } from "./session.js";
+import { may, maySee } from "./session.js";
+import { rescaleJob } from "./actions.js";
 import { badge, colour, isOver, meter, taskCounts } from "./states.js";
 import { windowTable } from "./window.js";
 
@@ -215,7 +216,7 @@ function subtasks({ data, nowMs, kept, render }, vertex) {
       {},
       h("div", {}, h("h2", { id: "subtasks-title" }, `Subtasks of ${vertex.name}`), h("p", { class: "muted small" }, `${plural(vertex.operators.length, "operator")}: ${vertex.operators.join(" → ")} · at most ${whole(vertex.max_parallelism)} subtasks · slot sharing group ${vertex.group}`)),
       skew > SKEWED && h("span", { class: "badge warn", title: "Mean deviation of the subtasks' input rates from their mean" }, `uneven input: ${skew} %`),
-      h("div", { class: "actions" }, h("a", { class: "button", href: `#/jobs/${job.id}/plots/${vertex.id}` }, "Plots"), maySee("flames") && h("a", { class: "button", href: `#/jobs/${job.id}/flames/${vertex.id}` }, "Flames"), h("a", { class: "button", href: `#/jobs/${job.id}/vertices` }, "Close")),
+      h("div", { class: "actions" }, may("operate") && job.state === "RUNNING" && h("button", { type: "button", onclick: () => rescaleJob(job, vertex) }, "Rescale …"), h("a", { class: "button", href: `#/jobs/${job.id}/plots/${vertex.id}` }, "Plots"), maySee("flames") && h("a", { class: "button", href: `#/jobs/${job.id}/flames/${vertex.id}` }, "Flames"), h("a", { class: "button", href: `#/jobs/${job.id}/vertices` }, "Close")),
     ),
     rows === null ? h("p", { class: "empty" }, "Asking the JobManager …") : windowTable({ key: `table-${vertex.id}`, label: `Table of subtasks of ${vertex.name}`, columns, rows, kept, render }),
   );
