@@ -268,6 +268,8 @@ def _copy(source: IO[bytes], sink: IO[bytes], left: int) -> int:
     while chunk := source.read(_CHUNK_BYTES):
         left -= len(chunk)
         if left < 0:
-            raise Misuse("the zip file unpacks to more bytes than its list of members says")
+            raise Misuse(
+                "a zip file of the program's files unpacks to more bytes than its list of members says, so it is damaged or made to fill disks; make it again"
+            )
         sink.write(chunk)
     return left

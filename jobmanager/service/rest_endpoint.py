@@ -199,7 +199,11 @@ class RestEndpoint:
         except RestError as error:
             return self._response(error.status, _encoded({"errors": list(error.messages)}))
         except Exception as error:  # noqa: BLE001  (a driver: one bad answer must not end the endpoint)
-            _log.exception("the request %s %s failed", request.method, request.path)
+            _log.exception(
+                "the request %s %s was answered with status 500, since its handler failed; jobs are not affected",
+                request.method,
+                request.path,
+            )
             return self._response(
                 500, _encoded({"errors": ["Internal server error.", f"{type(error).__name__}: {error}"]})
             )

@@ -222,7 +222,8 @@ class SubtaskLoop:
             return False
         if ending is Ending.UNCOMMITTED:
             raise InternalError(
-                "a sink of this subtask has not committed all that it wrote, although the final checkpoint was confirmed"
+                "the final checkpoint of the job was confirmed, but a sink of this subtask still has rows to commit: this is an error of the sink's "
+                "committer or of tidegate; please report it with the log of this subtask"
             )
         self._on_lifecycle(lifecycle.SnapshotsSettled())
         return True

@@ -136,7 +136,9 @@ def _decode_node(text: msgspec.Raw) -> Node:
     try:
         node: Node = _DECODERS[kind].decode(text)
     except (msgspec.DecodeError, RecursionError, MalformedPlan) as error:
-        raise MalformedPlan(f"node {head.id}, {head.type}: {error}") from error
+        raise MalformedPlan(
+            f"node {head.id}, {head.type}: {error}; the compiled plan is of another version or was changed: compile the statement again"
+        ) from error
     return node
 
 

@@ -118,7 +118,10 @@ def _check_plain(location: str) -> None:
             "@" not in parts.netloc or bool(user and ":" not in parts.netloc)
         )
     except ValueError:
-        raise Misuse("the location is not a URI; known are paths, file:, s3:, gs:, abfs: and hdfs:") from None
+        raise Misuse(
+            "the location is not a URI that can be read, since its host or its port is malformed; give a path, or a URI "
+            "of file:, s3:, gs:, abfs: or hdfs:"
+        ) from None
     if not known:
         raise Misuse(
             f"tidegate cannot open a location of scheme {parts.scheme!r}; known are paths, file:, s3:, gs:, abfs: and hdfs:"
@@ -146,7 +149,8 @@ def _check_path(parts: SplitResult) -> None:
     segments = unquote(parts.path).rstrip("/").split("/")[1:]
     if any(segment in ("", ".", "..") or "\\" in segment or not segment.isprintable() for segment in segments):
         raise Misuse(
-            f"the path of a location of scheme {parts.scheme!r} has an empty part, '.', '..' or a backslash; name the place as it is"
+            f"the location {parts.geturl()!r} is refused: its path has an empty part (//), '.', '..', a backslash or an unprintable character; "
+            "write the path without them"
         )
 
 

@@ -124,7 +124,9 @@ def decode_message(payload: bytes | memoryview, kind: type[_Message]) -> _Messag
     try:
         return msgspec.msgpack.decode(payload, type=kind)
     except UNREADABLE as error:
-        raise CorruptFrame(f"a {kind.__name__} frame cannot be read: {error}") from error
+        raise CorruptFrame(
+            f"a {kind.__name__} frame cannot be read: {error}; it comes from another version of tidegate, from another program, or was damaged on its way"
+        ) from error
 
 
 def _unknown_event(name: str) -> str:

@@ -345,8 +345,8 @@ class FunctionContext(RuntimeContext):
     def _emitted(self, method: str) -> Collector:
         if self._collector is None:
             raise InvalidJob(
-                f"operator '{self._context.operator_name}': {method} is for process functions, whose events keep their place among "
-                "what is emitted: make this call in a process() before or after it"
+                f"operator '{self._context.operator_name}': {method} is for process functions alone, since only they emit rows and events "
+                "in one order: call it in a process() before or after this operator"
             )
         return self._collector
 

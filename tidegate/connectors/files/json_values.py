@@ -93,7 +93,9 @@ def _after_blanks(text: str, place: int) -> int:
 
 
 def _refused(value: FieldValue) -> FieldValue:
-    raise ValueError(f"a column of nulls holds {value}")
+    raise ValueError(
+        f"the column is declared as null, and a row has the value {value!r} in it: declare the type of its values"
+    )
 
 
 def _column(objects: Sequence[dict[str, FieldValue]], field: pa.Field) -> pa.Array:

@@ -80,7 +80,7 @@ class HybridSourceBuilder:
         else:
             raise InvalidJob(
                 f"add_source needs one of tidegate's sources (tidegate.connectors) or a function that makes one, not {source!r}; "
-                "a source with an enumerator of your own cannot be a part"
+                "a HybridSource cannot hold a source with an enumerator of your own"
             )
         return self
 

@@ -218,7 +218,7 @@ def test_uncommitted_work_at_the_end_is_an_error() -> None:
     subtask = Subtask(channels=1, checkpointing=False)
     subtask.operator.pending = True
     subtask.send(0, EndOfData(), EndOfPartition())
-    with pytest.raises(InternalError, match="has not committed all that it wrote"):
+    with pytest.raises(InternalError, match="still has rows to commit"):
         subtask.run()
 
 

@@ -223,9 +223,10 @@ def test_another_version_of_a_node_is_refused_with_the_one_that_is_supported() -
 def test_a_missing_field_and_a_wrong_type_are_named() -> None:
     plan = changed()
     del plan["nodes"][2]["grouping"]
-    assert refusal(plan) == ("node 3, stream-exec-group-aggregate_1: Object missing required field `grouping`")
+    advice = "; the compiled plan is of another version or was changed: compile the statement again"
+    assert refusal(plan) == (f"node 3, stream-exec-group-aggregate_1: Object missing required field `grouping`{advice}")
     assert refusal(changed(grouping=["word"])) == (
-        "node 3, stream-exec-group-aggregate_1: Expected `int`, got `str` - at `$.grouping[0]`"
+        f"node 3, stream-exec-group-aggregate_1: Expected `int`, got `str` - at `$.grouping[0]`{advice}"
     )
 
 

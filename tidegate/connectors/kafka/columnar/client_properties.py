@@ -153,6 +153,11 @@ def _is_installed() -> bool:
 
 def _ssl_context(properties: Mapping[str, str], servers: str) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    given = [
+        f"{key}={properties[key]}"
+        for key in ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location")
+        if key in properties
+    ]
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = properties.get("ssl.endpoint.identification.algorithm", "https") == "https"
     certificate = properties.get("ssl.certificate.location")
@@ -165,5 +170,7 @@ def _ssl_context(properties: Mapping[str, str], servers: str) -> ssl.SSLContext:
             key = properties.get("ssl.key.location")
             context.load_cert_chain(certificate, key, properties.get("ssl.key.password"))
     except (OSError, ssl.SSLError) as error:
-        raise ConfigurationError(f"Kafka client for {servers}: its certificates cannot be read: {error}") from error
+        raise ConfigurationError(
+            f"Kafka client for {servers}: its certificates cannot be read: {error}; given are {', '.join(given) or 'none, so those of the system'}"
+        ) from error
     return context
