@@ -48,7 +48,7 @@ def readme_example() -> str:
 
 @dataclass(frozen=True, slots=True)
 class FirstLine:
-    """Of one run: seconds of the clock until its first line, and processor seconds of the program and the processes that it started, to their end."""
+    """How one run went: seconds of the clock until its first line, and processor seconds of the program and the processes that it started, to their end."""
 
     seconds: float
     cpu_s: float
