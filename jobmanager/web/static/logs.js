@@ -3,14 +3,18 @@
 import { h } from "./dom.js";
 import { ask, save } from "./api.js";
 import { bytes, moment } from "./format.js";
+import { chosen, entries, joined } from "./loglines.js";
 
 const SHOWN_BYTES = 400000;
+const FOLLOWED_BYTES = 8000000; // a file is read as a whole; one that is larger is not read again and again
+const AGAIN_MS = 2000;
+const LEVEL_NAMES = { "": "All levels", INFO: "INFO and above", WARN: "WARN and above", ERROR: "ERROR" };
 
 export function logsView({ data, where, kept, render }) {
   const machine = where.item;
   const base = machine ? `taskmanagers/${encodeURIComponent(machine)}` : "jobmanager";
   const name = `logs-${base}`;
-  const state = (kept[name] ||= { files: null, error: "", file: null, text: "", note: "", filter: "" });
+  const state = (kept[name] ||= { files: null, error: "", file: null, text: "", note: "", filter: "", level: "", isFollowed: false });
   if (!state.requested) {
     state.requested = true;
     list(state, base, render);
@@ -36,7 +40,8 @@ async function list(state, base, render) {
   try {
     const { logs } = await ask("GET", `${base}/logs`);
     state.files = [...logs].sort((a, b) => b.mtime - a.mtime);
-    if (state.files.length > 0) await open(state, base, state.files[0].name, render);
+    const first = state.files.find((file) => file.name.endsWith(".log")) || state.files[0]; // what the process logs, before what it prints
+    if (first) await open(state, base, first.name, render);
   } catch (error) {
     state.error = error.message;
   }
@@ -56,6 +61,34 @@ async function open(state, base, name, render) {
   }
   render();
   requestAnimationFrame(() => requestAnimationFrame(toTheEnd)); // where the newest lines are
+}
+
+// Reads the file again while it is followed and looked at. Who has scrolled up stays there.
+async function follow(state, base, render) {
+  const here = location.hash;
+  while (state.isFollowed && location.hash === here) {
+    await new Promise((done) => setTimeout(done, AGAIN_MS));
+    if (document.hidden || !state.isFollowed || location.hash !== here) continue;
+    const name = state.file;
+    try {
+      const text = await ask("GET", `${base}/logs/${encodeURIComponent(name)}`);
+      if (name !== state.file) continue;
+      const shown = document.querySelector("pre.log");
+      const isAtEnd = shown && shown.scrollHeight - shown.scrollTop - shown.clientHeight < 40;
+      state.text = text.slice(-SHOWN_BYTES);
+      if (text.length > FOLLOWED_BYTES) {
+        state.isFollowed = false;
+        state.note = "too large to be followed";
+      }
+      render();
+      if (isAtEnd) requestAnimationFrame(() => requestAnimationFrame(toTheEnd));
+    } catch (error) {
+      state.note = error.message;
+      state.isFollowed = false;
+      render();
+    }
+  }
+  state.isFollowed = false;
 }
 
 function toTheEnd() {
@@ -96,9 +129,8 @@ function files(state, base, render) {
 }
 
 function file(state, base, render) {
-  const wanted = state.filter.toLowerCase();
   const whole = `${base}/logs/${encodeURIComponent(state.file)}`;
-  const text = wanted ? state.text.split("\n").filter((line) => line.toLowerCase().includes(wanted)).join("\n") : state.text;
+  const parts = joined(chosen(entries(state.text), state.level, state.filter));
   return h(
     "section",
     { key: "file", class: "card", "aria-labelledby": "file-title" },
@@ -110,10 +142,12 @@ function file(state, base, render) {
         "div",
         { class: "filters" },
         h("input", { type: "search", "aria-label": "Only lines with", placeholder: "Only lines with …", value: state.filter, oninput: (event) => ((state.filter = event.target.value), render()) }),
+        h("select", { "aria-label": "Levels", class: "levels", value: state.level || "all", onchange: (event) => ((state.level = event.target.value === "all" ? "" : event.target.value), render()) }, Object.entries(LEVEL_NAMES).map(([level, name]) => h("option", { value: level || "all" }, name))),
+        h("label", { class: "check" }, h("input", { type: "checkbox", checked: state.isFollowed, onchange: (event) => ((state.isFollowed = event.target.checked), state.isFollowed && follow(state, base, render), render()) }), "Follow"),
         h("button", { type: "button", onclick: () => open(state, base, state.file, render) }, "Read again"),
         h("a", { class: "button", href: whole, target: "_blank", rel: "noreferrer", onclick: (event) => save(event, whole, state.file).catch((error) => ((state.note = error.message), render())) }, "Whole file"),
       ),
     ),
-    h("pre", { class: "log", tabindex: 0, "aria-label": `Content of ${state.file}` }, text || "Nothing here."),
+    h("pre", { class: "log", tabindex: 0, "aria-label": `Content of ${state.file}` }, state.text && parts.length ? parts.map((part) => h("span", { class: part.level ? `entry ${part.level.toLowerCase()}` : "entry" }, `${part.text}\n`)) : "Nothing here."),
   );
 }
