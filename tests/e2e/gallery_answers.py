@@ -188,6 +188,7 @@ ANSWERS = {
         SELECT id, name, city, cents FROM read_parquet(getvariable('current') || '/*.parquet')""",
         customers,
         least=5_000,
+        rows_per_second=15_000,
     ),
     "click_partitions": Answer(
         """SELECT dt, hh, id, page, at_ms FROM read_parquet('{d}/partitions/*/*/part-*', hive_partitioning = true, hive_types_autocast = false)
