@@ -14,6 +14,7 @@ import numpy.typing as npt
 Places: TypeAlias = npt.NDArray[np.intp]
 Times: TypeAlias = npt.NDArray[np.int64]
 _WIDEST = 1 << 62
+"""Keys and times are joined to one number below this, which leaves the sign of 64 bits free."""
 
 
 @dataclass(frozen=True, slots=True)
