@@ -124,7 +124,9 @@ class Delays:
 
     def _check(self) -> None:
         if not self._writers:
-            raise Misuse("no subtask of this TaskManager receives from another one over a channel just now")
+            raise Misuse(
+                "no subtask of this TaskManager reads from another subtask now, so there is no connection to act on: choose a TaskManager whose subtasks do"
+            )
 
     def _now_s(self) -> float:
         """Returns by how many seconds data that comes now is delayed."""

@@ -148,7 +148,10 @@ class FaultServicer(taskmanager_pb2_grpc.TaskManagerFaultsServicer):
     def _kill_executor(self, attempt: AttemptId) -> None:
         streams = self._streams()
         if not self._has_executors:
-            raise Misuse("this TaskManager runs its subtasks itself, without executors: kill-taskmanager kills both")
+            raise Misuse(
+                "this TaskManager has no executors to kill, since its subtasks run in processes of its own: kill-taskmanager ends it "
+                "and them, kill-subtask one of them"
+            )
         if attempt not in streams:
             raise Misuse("the subtask has no process now: it is starting or over")
         self._tell([streams[attempt]], common_pb2.SubtaskFault(kill_executor=True))

@@ -82,7 +82,9 @@ def check_texts(data: pa.RecordBatch, where: str) -> None:
                 column.validate(full=True)
             except pa.ArrowInvalid as error:
                 found = misfit(data.select([field.name]), lambda part: part.validate(full=True))
-                raise SchemaMismatch(f"{where}, {found or f'column {field.name!r}'}: {error}") from error
+                raise SchemaMismatch(
+                    f"{where}, {found or f'column {field.name!r}'}: {error}; write the file in UTF-8, or declare the column as bytes"
+                ) from error
 
 
 def _has_texts(kind: pa.DataType) -> bool:

@@ -40,7 +40,9 @@ def payload_bytes(header: bytes, max_bytes: int = MESSAGE_MAX_BYTES) -> int:
     """Returns the size of the message after ``header``. Raises ``CorruptFrame`` for one above the limit."""
     (length,) = _LENGTH.unpack(header)
     if length > max_bytes:
-        raise CorruptFrame(f"a control message of {length} bytes is announced, at most {max_bytes} are allowed here")
+        raise CorruptFrame(
+            f"the peer announces a control message of {length} bytes, and at most {max_bytes} are allowed: it is probably no process of tidegate"
+        )
     return int(length)
 
 

@@ -239,7 +239,8 @@ class SparkLink:
         head, rest = _LENGTHS.unpack(self._exactly(_LENGTHS.size))
         if head > most_bytes or rest:
             raise CorruptFrame(
-                f"the first message of a connection for a Spark stream announces {head} bytes and {rest} of rows; allowed are {most_bytes} and none"
+                f"the first message of a connection for a Spark stream has {head} bytes and {rest} bytes of rows, and may have {most_bytes} and none: "
+                "the peer is probably no process of tidegate"
             )
         message = _decoded(self._exactly(head))
         self.socket.settimeout(None)

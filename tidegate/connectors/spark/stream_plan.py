@@ -102,8 +102,8 @@ def _check_node(node: JavaObject) -> None:
             node.joinType()
         ).lower().startswith(side):
             raise InvalidJob(
-                "the query of from_spark_stream keeps the table's rows in an outer join with a stream, in every batch again: "
-                "keep the stream's rows instead"
+                "the query of from_spark_stream has an outer join that keeps the unmatched rows of a table beside a stream, which would come out in each "
+                "batch again: turn the join round, so that it keeps the stream's rows"
             )
     elif name not in STATELESS and not is_stream(node):
         raise InvalidJob(

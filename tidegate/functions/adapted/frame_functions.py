@@ -69,6 +69,9 @@ def _conforming(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
         try:
             table = table.cast(schema)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise SchemaMismatch(f"what the function returned does not fit its schema: {error}") from error
+            columns = ", ".join(f"{field.name}: {field.type}" for field in schema)
+            raise SchemaMismatch(
+                f"the frame that the function returned does not fit the schema that was given with it, {columns}: {error}"
+            ) from error
     batches = table.combine_chunks().to_batches()
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)

@@ -56,7 +56,9 @@ class Correlate:
             function = _FUNCTIONS.get(call.function) if isinstance(call, RexCall) else None
             if function is None:
                 name = call.function if isinstance(call, RexCall) else type(call).__name__
-                raise UnsupportedPlan(f"the table function {name} is not supported")
+                raise UnsupportedPlan(
+                    f"tidegate has no table function {name} of its own; make one in Python with udtf(), and register it with create_temporary_function"
+                )
             assert isinstance(call, RexCall)
             context = EvaluationContext(time_zone)
             operands = [_of_input(operand) for operand in call.operands]

@@ -273,7 +273,8 @@ class Lease:
         """Writes all pending changes in one swap; without one it renews the lease."""
         if self._base is None:
             raise AssertionError(
-                "this JobManager leads the cluster and was to write its ledger, which it has not read yet"
+                "error in tidegate, please report it: the leading JobManager was to write the cluster's record in the object store "
+                "before it had read it; nothing was written"
             )
         if self._is_leaving:
             return self._ask(Swap(released(self._base.ledger), self._base.version), now_ms)

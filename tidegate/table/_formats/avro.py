@@ -217,9 +217,10 @@ class AvroTableFormat(AvroBlocks):
         """Converts records of a file to a batch. Raises ``SchemaMismatch`` for a value that its column cannot hold."""
         found = _batch(records, self.schema)
         if found is None:
+            column = next(field for field in self.schema if _batch(records, pa.schema([field])) is None)
+            value = next(one[column.name] for one in records if _batch([one], pa.schema([column])) is None)
             raise SchemaMismatch(
-                f"{path} has a value that is out of the range of its column's type: declare a wider type (the columns are "
-                f"{', '.join(f'{field.name}: {field.type}' for field in self.schema)})"
+                f"{path}: the value {value!r} of column {column.name!r} is out of the range of its type, {column.type}: declare a wider type"
             )
         return found
 

@@ -19,7 +19,7 @@ def test_a_message_comes_back() -> None:
 
 
 def test_another_protocol_is_seen_by_its_first_bytes() -> None:
-    with pytest.raises(CorruptFrame, match="1195725856 bytes is announced, at most 268435456 are allowed"):
+    with pytest.raises(CorruptFrame, match="message of 1195725856 bytes, and at most 268435456 are allowed"):
         frames.payload_bytes(b"GET ")
 
 

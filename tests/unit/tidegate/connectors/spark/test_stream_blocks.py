@@ -71,5 +71,5 @@ def test_a_long_first_message_is_refused_before_it_is_received() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         theirs.sendall(LENGTHS.pack(WORKER_HELLO_MAX_BYTES + 1, 0))
-        with pytest.raises(CorruptFrame, match="announces 4097 bytes and 0 of rows; allowed are 4096 and none"):
+        with pytest.raises(CorruptFrame, match="has 4097 bytes and 0 bytes of rows, and may have 4096 and none"):
             SparkLink(ours).receive_first(WORKER_HELLO_MAX_BYTES)

@@ -56,7 +56,10 @@ def test_a_polars_function_may_be_lazy_and_give_other_rows() -> None:
     [
         (PandasFunction(lambda frame: frame["n"], SCHEMA), "Series"),
         (PolarsFunction(lambda frame: 5, SCHEMA), "int"),
-        (PandasFunction(lambda frame: frame.assign(n=2**40), SCHEMA), "does not fit its schema"),
+        (
+            PandasFunction(lambda frame: frame.assign(n=2**40), SCHEMA),
+            "does not fit the schema that was given with it, ",
+        ),
         (PolarsFunction(lambda frame: frame.with_columns(m=1), SCHEMA), "'m'"),
     ],
 )
