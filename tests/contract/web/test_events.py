@@ -96,7 +96,7 @@ async def test_the_page_listens_to_every_part(query: str, scene: Scene, client: 
 async def test_only_what_changed_is_sent(scene: Scene, client: Client) -> None:
     async with client:
         stream = await listen(client, f"?job={JOB}")
-        await stream.parts("job", "rates", "checkpoints", "exceptions")
+        await stream.parts("job", "rates", "checkpoints", "exceptions", "findings")
         scene.cluster.pass_time(1_000)
         change(scene)
         assert (await stream.next()).name == "checkpoints"
@@ -106,7 +106,7 @@ async def test_only_what_changed_is_sent(scene: Scene, client: Client) -> None:
 async def test_a_stream_goes_on_where_it_was(scene: Scene, client: Client) -> None:
     async with client:
         stream = await listen(client, f"?job={JOB}")
-        while (last := await stream.next()).name != "exceptions":
+        while (last := await stream.next()).name != "findings":
             continue
         stream.close()
         scene.cluster.fail(scene.cluster.attempt("sink", 1))

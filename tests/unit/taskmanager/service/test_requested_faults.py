@@ -93,7 +93,7 @@ async def test_an_executor_is_killed_by_the_subtask_in_it_and_there_is_none_with
     assert [(attempt, sent.kill_executor) for attempt, sent in service.sent] == [(ATTEMPT, True)]
     service.attached = {OTHER}
     assert "has no process now" in await service.ask(kill_executor=str(ATTEMPT))
-    assert "kill-taskmanager kills both" in await Service().ask(kill_executor=str(ATTEMPT))
+    assert "kill-taskmanager ends it and them" in await Service().ask(kill_executor=str(ATTEMPT))
 
 
 async def test_a_taskmanager_answers_before_it_is_killed() -> None:
@@ -139,7 +139,7 @@ async def test_channels_are_slowed_and_cut_where_somebody_stands_by() -> None:
     address = f"127.0.0.1:{producer.sockets[0].getsockname()[1]}"
     service = Service()
     lag = pb.InjectFaultRequest.Lag(delay_ms=30, for_ms=60_000)
-    assert "over a channel" in await service.ask(delay_channels=lag)
+    assert "reads from another subtask now" in await service.ask(delay_channels=lag)
     service.here.delays.stand_by()
     request = pb.ConnectTaskRequest(producers=[ProducerAddress(attempt="a", address=address)])
     await service.here.delays.through(request)
@@ -160,7 +160,7 @@ async def test_channels_are_slowed_and_cut_where_somebody_stands_by() -> None:
     service.here.delays.close()
     producer.close()
     await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()})
-    with pytest.raises(Misuse, match="over a channel"):
+    with pytest.raises(Misuse, match="reads from another subtask now"):
         service.here.delays.cut()
 
 

@@ -249,7 +249,7 @@ def test_specs_that_cannot_be_built_are_refused() -> None:
         make_operator(spec("nonsense"))
     with pytest.raises(InvalidJob, match="missing 1 required keyword-only argument: 'func'"):
         make_operator(spec("map", options={}))
-    with pytest.raises(InvalidJob, match="has OperatorOptions, not FunctionOptions"):
+    with pytest.raises(InvalidJob, match="came with OperatorOptions instead of FunctionOptions"):
         make_operator(spec("map"))
     with pytest.raises(InvalidJob, match="no key for input 0"):
         make_operator(spec("keyed_process", options={"func": Sides()}))
