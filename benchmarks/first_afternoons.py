@@ -24,6 +24,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from tidegate.model.values import JsonObject
+
 ROOT = Path(__file__).resolve().parent.parent
 LIMIT_S = 300.0
 """A step that takes longer ends here. Chosen: the longest is the installation."""
@@ -171,7 +173,7 @@ AFTERNOONS: Mapping[str, tuple[Step, ...]] = {
 
 def notebook_of(cells: tuple[str, ...]) -> str:
     """Returns cells as the text of a notebook."""
-    kind = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": []}
+    kind: JsonObject = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": []}
     made = [{**kind, "id": f"cell-{number}", "source": cell} for number, cell in enumerate(cells)]
     return json.dumps({"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
 

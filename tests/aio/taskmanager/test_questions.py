@@ -97,7 +97,7 @@ async def test_a_question_that_waits_when_the_stream_breaks_is_answered(
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        (b"GET / HTTP/1.1\r\n\r\n", "1195725856 bytes is announced"),
+        (b"GET / HTTP/1.1\r\n\r\n", "a control message of 1195725856 bytes"),
         (b"\0\0\0\3\xff\xff\xff", "a control message of 3 bytes cannot be read as a FromSubtask"),
         (frames.frame(subtask_pb2.FromSubtask()), "not an execution attempt id"),
     ],
