@@ -45,7 +45,7 @@ def hidden(run: CountsRun) -> list[str]:
 def test_a_savepoint_is_moved_and_restored_at_another_parallelism_and_the_result_is_exact(
     cluster: Cluster, run_directory: Path
 ) -> None:
-    run = CountsRun(run_directory, rows=20_000, seconds=6, slow_pause=0, disorder=counts.SPAN_MS, interval=NEVER_MS)
+    run = CountsRun(run_directory, rows=20_000, seconds=20, slow_pause=0, disorder=counts.SPAN_MS, interval=NEVER_MS)
     watch = run.submit(cluster)
     wait_rows(run)
     wait_rows(run, "slow")
@@ -68,7 +68,7 @@ def test_a_savepoint_is_moved_and_restored_at_another_parallelism_and_the_result
 def test_a_stopped_job_has_committed_its_output_and_continues_exactly(
     cluster: Cluster, run_directory: Path, style: str
 ) -> None:
-    run = CountsRun(run_directory, rows=20_000, seconds=6, slow_pause=0, interval=NEVER_MS, style=style)
+    run = CountsRun(run_directory, rows=20_000, seconds=20, slow_pause=0, interval=NEVER_MS, style=style)
     watch = run.submit(cluster)
     wait_rows(run, "count")
     assert run.result() == [], "nothing is committed before"
