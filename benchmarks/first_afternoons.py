@@ -113,9 +113,9 @@ SUBMIT = Step(
     {"endless.py": ENDLESS.replace("from pyflink", "from tidegate")},
 )
 KILL = Step(
-    "kill -9 of a TaskManager",
-    "kill -9 $(tidegate cluster status | awk '/taskmanager-1/ {print $2}') && "
-    + UNTIL.format(condition="tidegate list | grep -Eq 'totals +RUNNING.* 1 +[0-9]+ *$'")
+    "kill -9 of both TaskManagers",
+    "kill -9 $(tidegate cluster status | awk '/taskmanager-/ {print $2}') && "
+    + UNTIL.format(condition="tidegate list | grep -Eq 'totals +RUNNING +[0-9].* RUNNING +1 +[0-9]+ *$'")
     + " && tidegate list",
     r"totals +RUNNING",
 )
