@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _RATE_WINDOW_S = 1.0
 """Over how many seconds a rate is measured. Chosen, not measured: with less, it flickers."""
+Milestone = tuple[str, str, int | None, tuple[str, ...], int]
 _OVER = frozenset({"FAILED", "CANCELED", "FINISHED"})
 
 
@@ -51,7 +52,8 @@ class Progress:
         self._sources = sources
         self._console = console or Console(stderr=True, highlight=False)
         self._live: Status | None = None
-        self._last_line = ""
+        self._milestone: Milestone | None = None
+        """Of the last line, where output is no terminal."""
         self._notices = RestartNotices()
         self._rate = Rate()
 
@@ -75,10 +77,10 @@ class Progress:
         if self._live is not None:
             self._live.update(line_of(status, self._rate.per_second))
             return
-        line = line_of(status, None, coarse=True)
-        if line != self._last_line:
-            self._last_line = line
-            print(line, file=sys.stderr, flush=True)
+        milestone = _milestone_of(status)
+        if milestone != self._milestone:
+            self._milestone = milestone
+            print(line_of(status, None, is_lasting=True), file=sys.stderr, flush=True)
 
     def _tell_restart(self, status: pb.JobStatus) -> None:
         """Prints why the job restarts, on lines that stay."""
@@ -112,19 +114,25 @@ def waiting_of(status: pb.JobStatus, now_ms: int) -> str:
     return f"{status.waiting_for} for {max(0, now_ms - status.starting_since_ms) // 1000} s"
 
 
-def line_of(status: pb.JobStatus, rate: float | None, coarse: bool = False) -> str:
-    """Returns a line such as `RUNNING  1,234,567 records/s  checkpoint 12  1 restart`. `coarse`: only what changes seldom."""
+def _milestone_of(status: pb.JobStatus) -> Milestone:
+    """Returns what a line of its own is printed for when it changes: all of the line, but of checkpoints each tenth only."""
+    number = status.last_completed.checkpoint_id // 10 if status.HasField("last_completed") else None
+    return status.state, status.waiting_for, number, tuple(failing_sinks(status)), status.restarts
+
+
+def line_of(status: pb.JobStatus, rate: float | None, is_lasting: bool = False) -> str:
+    """Returns a line such as `RUNNING  1,234,567 records/s  checkpoint 12  1 restart`. `is_lasting`: the line stays where it is, so it
+    has nothing that counts on from moment to moment."""
     parts = [f"{status.name}: {status.state}"]
     if status.waiting_for:
-        parts.append(f"waiting for {status.waiting_for if coarse else waiting_of(status, time.time_ns() // 1_000_000)}")
+        parts.append(
+            f"waiting for {status.waiting_for if is_lasting else waiting_of(status, time.time_ns() // 1_000_000)}"
+        )
     if rate is not None:
         parts.append(f"{rate:,.0f} records/s")
     if status.HasField("last_completed"):
-        number = status.last_completed.checkpoint_id
-        if coarse:
-            number = max(1, number // 10 * 10)
-        parts.append(f"checkpoint {number}{'+' if coarse else ''}")
-    if status.checkpoints_failed and not coarse:
+        parts.append(f"checkpoint {status.last_completed.checkpoint_id}")
+    if status.checkpoints_failed and not is_lasting:
         parts.append(f"{status.checkpoints_failed} failed")
     if failing := failing_sinks(status):
         parts.append(f"commits fail at {', '.join(failing)}")

@@ -126,7 +126,7 @@ def _serve(configuration: Configuration, directory: Path, slots: int, ready_fd: 
             rolling=Rolling.of(configuration),
         )
         facts = facts_now(settings)
-        report.step("the start of its JobManager and TaskManager")
+        report.step("starting its JobManager and TaskManager")
         os.chdir(directory)  # else it would hold the folder from which it was started
         limit_ms = configuration.get(WarmClusterOptions.IDLE_TIMEOUT)
         own = {key: text for key, text in settings.items() if key not in OF_KEEPING}

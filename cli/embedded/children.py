@@ -53,7 +53,7 @@ class Child:
         self.name = name
         self._log = log
         self._heard = b""
-        self._step = "its imports"
+        self._step = "loading its modules"
         self._pipe, ready_fd = os.pipe()
         weakref.finalize(self, os.close, self._pipe)
         command = [sys.executable, "-P", "-m", "tidegate.cli.main", *arguments, "--ready-fd", str(ready_fd)]
@@ -107,17 +107,22 @@ class Child:
                 waited_s = time.monotonic() - began
                 if waited_s >= timeout_s:
                     raise ExternalError(
-                        f"the {self.name} did not start within {timeout_s:g} s (tidegate.start-timeout); it was busy with: "
+                        f"{self._called} did not start within {timeout_s:g} s (tidegate.start-timeout); it was "
                         f"{self._step}{self._see()}"
                     )
-                notice(f"{waited_s:.0f} s: the {self.name} is busy with: {self._step}")
+                notice(f"{waited_s:.0f} s: {self._called} is {self._step}")
                 continue
             part = os.read(self._pipe, 65536)
             if not part:  # every writer has closed its end
-                raise ExternalError(f"the {self.name} {self.end}, while it was busy with: {self._step}{self._see()}")
+                raise ExternalError(f"{self._called} {self.end}, while it was {self._step}{self._see()}")
             self._heard += part
         line, _, self._heard = self._heard.partition(b"\n")
         return line
+
+    @property
+    def _called(self) -> str:
+        """Returns how a sentence calls it: `the TaskManager`, where there is one of the kind, or by its name, `taskmanager-1`."""
+        return self.name if self.name[-1].isdecimal() else f"the {self.name}"
 
     def _see(self) -> str:
         return f"; see {self._log}" if self._log else ""
@@ -170,7 +175,7 @@ class StartReport:
         tell_ready(descriptor, content)
 
     def step(self, text: str) -> None:
-        """Reports what it does next, or waits for; does nothing after ``ready``."""
+        """Reports what it does next, or waits for, such as ``starting Spark``; does nothing after ``ready``."""
         if self._descriptor is not None:
             with suppress(OSError):  # its reader is gone
                 os.write(self._descriptor, json.dumps({"step": text}).encode() + b"\n")

@@ -53,7 +53,9 @@ class SparkService:
 
     async def ready(self, tell: Callable[[str], None]) -> Session:
         """Waits for Spark; returns the session. ``tell``: informed of what is waited for. Raises ``ExternalError`` when Java or Spark cannot be started."""
-        tell(f"the start of Spark ({self.master}), its JVM and Python workers; its own log: {self._settings.log_path}")
+        # An embedded Spark has a master for Spark's sake only, which says nothing of this machine.
+        where = "" if is_embedded(self._settings.master) else f" at {self.master}"
+        tell(f"starting Spark{where}, with its JVM and Python workers (its log: {self._settings.log_path})")
         return await asyncio.shield(self._starting)
 
     async def check(self, control_address: str, tell: Callable[[str], None]) -> None:
@@ -63,7 +65,7 @@ class SparkService:
             # Imported here since an embedded Spark has no executors to check.
             from tidegate.taskmanager.spark.executors.check import check_executors, described
 
-            tell(f"the check of what the executors of {self.master} have, and of what they reach")
+            tell(f"checking what the executors of {self.master} have, and what they reach")
             found = await self._pool.submit(partial(check_executors, session, control_address, self.ports))
             _log.info("Spark: executors: %s", described(found))
 

@@ -35,7 +35,7 @@ from tests.e2e.waiting import wait_until
 COMMAND_LIMIT_S = 400
 UNTIL_LIMIT_S = 200
 END_LIMIT_S = 60
-_ON_A_BUSY_MACHINE = re.compile(r"^\d+ s: the .* is busy with: .*\n", re.MULTILINE)
+_ON_A_BUSY_MACHINE = re.compile(r"^\d+ s: \S.* is (?:starting|loading|checking) .*\n", re.MULTILINE)
 """What a start says that takes longer than a few seconds."""
 _FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 _NAME_OF_A_FILE = re.compile(r"\bfile=(\S+)")

@@ -51,7 +51,7 @@ def test_what_keeps_a_process_from_starting_is_told() -> None:
 
 
 def test_a_process_that_ends_without_a_word_is_told_with_its_exit_code(tmp_path: Path) -> None:
-    with pytest.raises(ExternalError, match="ended with exit code 2, while it was busy with: its imports; see"):
+    with pytest.raises(ExternalError, match="ended with exit code 2, while it was loading its modules; see"):
         Child("JobManager", ["jobmanager", "--no-such-option"], tmp_path / "out", tmp_path / "log").wait_ready(60)
 
 
@@ -60,19 +60,28 @@ def test_a_process_that_does_not_start_in_time_says_what_it_waited_for_and_where
 ) -> None:
     monkeypatch.setattr("tidegate.cli.embedded.children.NOTICE_S", 0.01)
     reading, writing = os.pipe()
-    os.write(writing, b'{"step": "the start of Spark"}\n')
+    os.write(writing, b'{"step": "starting Spark"}\n')
     child = Child("TaskManager", ["--version"], log=tmp_path / "taskmanager.log")
     monkeypatch.setattr(child, "_pipe", reading)
     notices: list[str] = []
     with pytest.raises(ExternalError, match=r"did not start within 0\.1 s \(tidegate\.start-timeout\)") as raised:
         child.wait_ready(0.1, notices.append)
-    assert "it was busy with: the start of Spark" in raised.value.message
+    assert "; it was starting Spark" in raised.value.message
     assert raised.value.message.endswith(f"see {tmp_path / 'taskmanager.log'}")
-    assert notices[0].endswith("the TaskManager is busy with: the start of Spark")
+    assert notices[0].endswith(": the TaskManager is starting Spark")
     end_processes([child.pid])
     assert not child.is_alive()
     for descriptor in (reading, writing):
         os.close(descriptor)
+
+
+def test_a_process_with_a_number_is_called_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidegate.cli.embedded.children.NOTICE_S", 0.01)
+    child = Child("taskmanager-1", ["taskmanager", "--no-such-option"], tmp_path / "out", tmp_path / "log")
+    notices: list[str] = []
+    with pytest.raises(ExternalError, match="^taskmanager-1 ended with exit code 2, while it was loading its modules"):
+        child.wait_ready(60, notices.append)
+    assert notices[0].endswith(" s: taskmanager-1 is loading its modules")
 
 
 def test_a_process_says_its_steps_until_it_is_ready() -> None:

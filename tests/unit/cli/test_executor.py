@@ -217,9 +217,31 @@ def test_progress_shows_what_matters() -> None:
     )
     status.starting_since_ms = 1
     assert "waiting for 1 of 2 slots for " in line_of(status, None)
-    assert line_of(status, None, coarse=True) == "tiny: RUNNING  waiting for 1 of 2 slots  checkpoint 20+  2 restarts"
+    assert (
+        line_of(status, None, is_lasting=True) == "tiny: RUNNING  waiting for 1 of 2 slots  checkpoint 27  2 restarts"
+    )
     status.vertices[0].subtasks[0].metrics.user["totals.failingCommitTime"] = 12_000
-    assert "checkpoint 20+  commits fail at totals  2 restarts" in line_of(status, None, coarse=True)
+    assert "checkpoint 27  commits fail at totals  2 restarts" in line_of(status, None, is_lasting=True)
+
+
+def test_where_output_is_no_terminal_a_line_is_printed_for_each_tenth_checkpoint(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    progress = Progress((), Console(file=io.StringIO()))
+    status = pb.JobStatus(name="tiny", state="RUNNING")
+    progress.show(status)
+    for number in range(3, 24):
+        status.last_completed.checkpoint_id = number
+        progress.show(status)
+    status.restarts = 1
+    progress.show(status)
+    assert capsys.readouterr().err.splitlines() == [
+        "tiny: RUNNING",
+        "tiny: RUNNING  checkpoint 3",
+        "tiny: RUNNING  checkpoint 10",
+        "tiny: RUNNING  checkpoint 20",
+        "tiny: RUNNING  checkpoint 23  1 restart",
+    ]
 
 
 @pytest.mark.parametrize(
