@@ -176,6 +176,12 @@ _STATEMENTS = (
     ),
 )
 
+_OF_DIGITS = (
+    "SELECT id, UNHEX(s) AS a, UNHEX(SUBSTRING('a1B2c3D4', 1 + MOD(id, 3), MOD(id, 6))) AS b, UNHEX(HEX(id)) AS c FROM t",
+    "SELECT id, UNHEX('g' || SUBSTRING('ab12', 1, MOD(id, 4))) AS a, UNHEX(SUBSTRING('ab12', 1, MOD(id, 4)) || 'g') AS b FROM t",
+    "SELECT id, UNHEX('ä' || SUBSTRING('ab12', 1, MOD(id, 4))) AS a, UNHEX(SUBSTRING('ab12', 1, MOD(id, 4)) || ' ') AS b FROM t",
+)
+
 
 def found() -> Sequence[Case]:
     """The cases; their numbers stand for seeds."""
@@ -187,6 +193,7 @@ def found() -> Sequence[Case]:
     ]
     made += [(_NUMBERS, query, True) for query in (*_FILTERED, *_OF_UNKNOWN)]
     made += [(_NUMBERS, query, False) for query in _OF_UNKNOWN if " JOIN " not in query]
+    made += [(_TABLE, query, True) for query in _OF_DIGITS]
     options = {"table.local-time-zone": "Europe/Berlin"}
     return [
         Case(number, "found", (table,), query, is_streaming, is_streaming and " JOIN " not in query, options)

@@ -419,9 +419,15 @@ def _hex_call(call: ScalarCall) -> Evaluate:
 
 @function("UNHEX", kind=KernelKind.DISTINCT)
 def _unhex_call(call: ScalarCall) -> Evaluate:
+    """Builds UNHEX. Of an odd number of digits the first becomes a zero byte, whichever it is, as in Flink."""
+
     def decoded(text: str) -> bytes | None:
         try:
-            return binascii.unhexlify("0" + text if len(text) % 2 else text)
+            digits = text.encode()
+            if len(digits) % 2:
+                binascii.unhexlify(b"0" + digits[:1])
+                digits = b"00" + digits[1:]
+            return binascii.unhexlify(digits)
         except (binascii.Error, ValueError):
             return None
 
