@@ -244,8 +244,10 @@ class JobManagerClient:
 
         return self._beyond(ask)
 
-    def list_jobs(self, include_terminal: bool, timeout_s: float = CALL_TIMEOUT_S) -> list[pb.JobStatus]:
-        request = pb.ListJobsRequest(include_terminal=include_terminal)
+    def list_jobs(
+        self, include_terminal: bool, timeout_s: float = CALL_TIMEOUT_S, *, with_findings: bool = False
+    ) -> list[pb.JobStatus]:
+        request = pb.ListJobsRequest(include_terminal=include_terminal, with_findings=with_findings)
         return list(self._call(lambda: self._stub.ListJobs(request, timeout=timeout_s)).jobs)
 
     def checkpoints(self, job_id: str, subtasks_of: int = 0) -> pb.CheckpointList:

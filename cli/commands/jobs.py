@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,12 +39,12 @@ def list_jobs(
     config: Path | None,
     definitions: tuple[str, ...],
 ) -> None:
-    """List the jobs of a cluster."""
+    """List the jobs of a cluster, and what is wrong with how they work."""
     from tidegate.cli.progress import waiting_of
     from tidegate.cli.tables import duration, make_table, moment, show
 
     with connect(job_manager, config, definitions) as client:
-        jobs = client.list_jobs(include_terminal)
+        jobs = client.list_jobs(include_terminal, with_findings=True)
     if running != scheduled and not include_terminal:
         jobs = [job for job in jobs if (job.state == "CREATED") == scheduled]
     jobs = sorted(jobs, key=lambda job: job.start_ms)
@@ -70,6 +71,18 @@ def list_jobs(
             str(job.checkpoints_completed),
         )
     show(table)
+    for line in findings_of(jobs):
+        click.echo(line)
+
+
+def findings_of(jobs: Sequence[pb.JobStatus]) -> Iterator[str]:
+    """Yields what is wrong with how running jobs work: for each job its name, and two lines for each finding."""
+    for job in jobs:
+        if job.findings:
+            yield f"\n{job.name} ({job.job_id}):"
+        for finding in job.findings:
+            yield f"  {finding.sentence}"
+            yield f"    {finding.advice}"
 
 
 @click.command(cls=FlinkCommand)
@@ -227,6 +240,16 @@ def _job_as_json(job: pb.JobStatus) -> JsonObject:
         "waiting-for": job.waiting_for or None,
         "restarts": job.restarts,
         "checkpoints": job.checkpoints_completed,
+        "findings": [
+            {
+                "kind": finding.kind,
+                "vertex": finding.vertex_id,
+                "subtask": finding.subtask if finding.HasField("subtask") else None,
+                "sentence": finding.sentence,
+                "advice": finding.advice,
+            }
+            for finding in job.findings
+        ],
     }
 
 

@@ -72,7 +72,7 @@ async def start_services(configuration: Configuration, services: Services, shutd
     clients = ClientServicer(core, submission, blobs, storage, pool, shutdown, availability)
     resources = RestResources(clients.disposal, working.directory, shutdown, availability.store, storage)
     rest = await make_rest(configuration, core, resources, services)
-    clients.history = rest.history
+    clients.history, clients.findings_of = rest.history, rest.findings_of
     await recover_jobs(availability, submission, core, blobs, storage, pool)
     clients.rest_port = rest_port = await rest.listen(configuration, services)
 

@@ -6,6 +6,7 @@ It listens after the jobs of an earlier JobManager are recovered: before that a 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,7 +28,9 @@ from tidegate.jobmanager.service.rpc.snapshot_servicer import Disposal
 from tidegate.jobmanager.service.storage.archiving import Archiving
 from tidegate.jobmanager.service.storage.faulty_storage import FaultyStorage
 from tidegate.jobmanager.service.task_managers.inspection import Inspector
+from tidegate.jobmanager.web.findings import JobFinding
 from tidegate.model.configuration import Configuration
+from tidegate.model.ids import JobId
 from tidegate.model.options import HistoryOptions, JobManagerOptions, RestOptions
 from tidegate.store.checkpoints import CheckpointStorage
 from tidegate.store.job_archives import JobArchives
@@ -66,6 +69,10 @@ class RestService:
     _endpoint: RestEndpoint
     _programs: ProgramRuns | None
     _host: str
+
+    def findings_of(self, job_id: JobId) -> Sequence[JobFinding]:
+        """Returns what is wrong with how a running job works; of one that is unknown or over, nothing."""
+        return self._endpoint.pages.plots.findings_of(job_id)
 
     async def listen(self, configuration: Configuration, services: Services) -> int:
         """Starts to listen; returns the port. Raises ``ExternalError`` when it cannot bind the port."""

@@ -1,6 +1,6 @@
 """Says in a sentence what is wrong with how a running job works: which operator holds it up, which subtask has too many rows, whose state grows.
 
-    figures of the last minutes, by vertex ─▶ decide_findings ─▶ sentences, each with its evidence and what to do
+    metrics of the last minutes, by vertex ─▶ decide_findings ─▶ sentences, each with its evidence and what to do
 
 Every function is pure. A finding needs evidence over a minute (of state: over minutes), so that it does not come and go with each report.
 """
@@ -38,7 +38,7 @@ _SHORT_LIST = 3
 
 
 @dataclass(frozen=True, slots=True)
-class SubtaskFigures:
+class SubtaskMetrics:
     """The means of a subtask over the last minute: rows per second in (of a source: out), and shares of its time."""
 
     index: int
@@ -48,13 +48,13 @@ class SubtaskFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class VertexFigures:
+class VertexMetrics:
     """What is known of a vertex. ``covered_ms``: the time that the means of its subtasks are over; ``state``: the bytes of its state in
     completed checkpoints, oldest first, ``step_ms`` apart; ``operators``: the mean share of a subtask's time by operator."""
 
     vertex_id: VertexId
     name: str
-    subtasks: Sequence[SubtaskFigures]
+    subtasks: Sequence[SubtaskMetrics]
     covered_ms: int
     inputs: Sequence[tuple[VertexId, Partitioner]] = ()
     operators: Mapping[str, float] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class JobFinding:
     advice: str
 
 
-def decide_findings(vertices: Sequence[VertexFigures]) -> list[JobFinding]:
+def decide_findings(vertices: Sequence[VertexMetrics]) -> list[JobFinding]:
     """Returns what is found: operators that hold up others, then skew, then growth; each in the order of the vertices."""
     by_id = {vertex.vertex_id: vertex for vertex in vertices}
     slow = [found for vertex in vertices if (found := _slow(vertex, by_id)) is not None]
@@ -82,7 +82,7 @@ def decide_findings(vertices: Sequence[VertexFigures]) -> list[JobFinding]:
     return [*slow, *skewed, *growing]
 
 
-def _slow(vertex: VertexFigures, by_id: Mapping[VertexId, VertexFigures]) -> JobFinding | None:
+def _slow(vertex: VertexMetrics, by_id: Mapping[VertexId, VertexMetrics]) -> JobFinding | None:
     """Returns that a vertex holds up its producers: one of them waits, and it does not wait itself but works."""
     if not vertex.subtasks:
         return None
@@ -116,7 +116,7 @@ def _slow(vertex: VertexFigures, by_id: Mapping[VertexId, VertexFigures]) -> Job
     )
 
 
-def _skewed(vertex: VertexFigures) -> JobFinding | None:
+def _skewed(vertex: VertexMetrics) -> JobFinding | None:
     """Returns that one subtask has far more rows than a mean one."""
     count, total = len(vertex.subtasks), sum(each.rows_s for each in vertex.subtasks)
     if count < 2 or total * vertex.covered_ms < 1000 * LEAST_ROWS * count:
@@ -146,7 +146,7 @@ def _skewed(vertex: VertexFigures) -> JobFinding | None:
     )
 
 
-def _growing(vertex: VertexFigures) -> JobFinding | None:
+def _growing(vertex: VertexMetrics) -> JobFinding | None:
     """Returns that the state of a vertex grows: the least size in each part of the time is larger than in the part before."""
     sizes = vertex.state
     watched_ms = (len(sizes) - 1) * vertex.step_ms
@@ -169,7 +169,7 @@ def _growing(vertex: VertexFigures) -> JobFinding | None:
     )
 
 
-def _waits(vertex: VertexFigures) -> float:
+def _waits(vertex: VertexMetrics) -> float:
     """Returns the share of time for which the subtask that waits longest is backpressured."""
     return max((each.backpressured for each in vertex.subtasks), default=0.0)
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
 from tidegate.jobmanager.machines.views import CheckpointView, JobView, VertexView
 from tidegate.jobmanager.rest.backend import Backend, MetricStore
 from tidegate.jobmanager.web.checkpoint_causes import CheckpointCauses
-from tidegate.jobmanager.web.findings import JobFinding, SubtaskFigures, VertexFigures, decide_findings
+from tidegate.jobmanager.web.findings import JobFinding, SubtaskMetrics, VertexMetrics, decide_findings
 from tidegate.jobmanager.web.job_parts import rates_of
 from tidegate.jobmanager.web.series import JOB, STEP_MS, Scope, Series
 from tidegate.model.channel_events import END_OF_TIME
@@ -51,7 +51,7 @@ class Plots:
         while True:
             try:
                 self.look(self._backend.now_ms())
-            except Exception:  # noqa: BLE001  (a driver: figures for a page must not end the endpoint)
+            except Exception:  # noqa: BLE001  (a driver: metrics for a page must not end the endpoint)
                 _log.exception("metrics could not be recorded for plots")
             await asyncio.sleep(LOOK_MS / 1000)
 
@@ -79,14 +79,7 @@ class Plots:
         return {"step_ms": STEP_MS, "end_ms": series.last_ms, "series": series.show((vertex_id, subtask))}
 
     def findings(self, job: JobView) -> list[JsonObject]:
-        """Returns what is wrong with how a running job works, as JSON; once in a step it is looked for again."""
-        series = self._series.get(job.job_id)
-        if series is None or job.state.is_terminal:
-            return []
-        kept = self._found.get(job.job_id)
-        if kept is None or kept[0] != series.steps:
-            figures = [_figures(job, vertex, series, self._backend.measures) for vertex in job.vertices]
-            kept = self._found[job.job_id] = (series.steps, decide_findings(figures))
+        """Returns what is wrong with how a running job works, as JSON."""
         return [
             {
                 "kind": each.kind,
@@ -95,8 +88,24 @@ class Plots:
                 "sentence": each.sentence,
                 "advice": each.advice,
             }
-            for each in kept[1]
+            for each in self._findings(job)
         ]
+
+    def findings_of(self, job_id: JobId) -> Sequence[JobFinding]:
+        """Returns what is wrong with how a running job works; of one that is unknown or over, nothing."""
+        job = self._backend.views.job(job_id)
+        return () if job is None else self._findings(job)
+
+    def _findings(self, job: JobView) -> Sequence[JobFinding]:
+        """Returns the findings of this step; once in a step they are looked for again."""
+        series = self._series.get(job.job_id)
+        if series is None or job.state.is_terminal:
+            return ()
+        kept = self._found.get(job.job_id)
+        if kept is None or kept[0] != series.steps:
+            metrics = [_metrics(job, vertex, series, self._backend.measures) for vertex in job.vertices]
+            kept = self._found[job.job_id] = (series.steps, decide_findings(metrics))
+        return kept[1]
 
     def _samples(self, job: JobView, now_ms: int) -> Iterator[tuple[Scope, Mapping[str, float]]]:
         measures, checkpointed = self._backend.measures, self._last(job)
@@ -112,7 +121,7 @@ class Plots:
                 yield scope, _of_vertex(alone, measures, now_ms) | _state(checkpointed, scope) | _user(alone, measures)
 
     def _last(self, job: JobView) -> Checkpointed:
-        """Returns the figures of the last completed checkpoint, computed once for each."""
+        """Returns sizes and durations of the last completed checkpoint, computed once for each."""
         view = job.checkpoints.last_completed
         if view is None:
             return {}
@@ -135,8 +144,8 @@ def _checkpointed(view: CheckpointView) -> Checkpointed:
     return found
 
 
-def _figures(job: JobView, vertex: VertexView, series: Series, measures: MetricStore) -> VertexFigures:
-    """Returns the figures of a vertex from which findings are decided; without subtasks where one of them has too few reports."""
+def _metrics(job: JobView, vertex: VertexView, series: Series, measures: MetricStore) -> VertexMetrics:
+    """Returns the metrics of a vertex from which findings are decided; without subtasks where one of them has too few reports."""
     rates = rates_of(vertex, measures) or {}
     inputs = job.graph.inputs_of(vertex.vertex_id)
     rows = "in_s" if inputs else "out_s"
@@ -147,11 +156,11 @@ def _figures(job: JobView, vertex: VertexView, series: Series, measures: MetricS
         if min(map(len, values.values())) >= RECENT_STEPS // 2:
             recent[subtask.index] = values
     is_whole = len(recent) == len(vertex.subtasks)
-    return VertexFigures(
+    return VertexMetrics(
         vertex.vertex_id,
         vertex.name,
         tuple(
-            SubtaskFigures(index, fmean(values[rows]), fmean(values["busy"]), fmean(values["backpressured"]))
+            SubtaskMetrics(index, fmean(values[rows]), fmean(values["busy"]), fmean(values["backpressured"]))
             for index, values in recent.items()
         )
         if is_whole

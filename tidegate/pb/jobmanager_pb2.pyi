@@ -428,15 +428,18 @@ class ListJobsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     INCLUDE_TERMINAL_FIELD_NUMBER: _builtins.int
+    WITH_FINDINGS_FIELD_NUMBER: _builtins.int
     include_terminal: _builtins.bool
+    with_findings: _builtins.bool
     def __init__(
         self,
         *,
         include_terminal: _builtins.bool = ...,
+        with_findings: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["include_terminal", b"include_terminal"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["include_terminal", b"include_terminal", "with_findings", b"with_findings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -623,6 +626,7 @@ class JobStatus(_message.Message):
     ACCUMULATORS_FIELD_NUMBER: _builtins.int
     LATE_RECORDS_FIELD_NUMBER: _builtins.int
     STARTING_SINCE_MS_FIELD_NUMBER: _builtins.int
+    FINDINGS_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     name: _builtins.str
     state: _builtins.str
@@ -660,6 +664,10 @@ class JobStatus(_message.Message):
     def late_records(self) -> _containers.RepeatedCompositeFieldContainer[Global___LateRecords]:
         """of operators that dropped some"""
 
+    @_builtins.property
+    def findings(self) -> _containers.RepeatedCompositeFieldContainer[Global___JobFinding]:
+        """of a running job in a list, when they were asked for"""
+
     def __init__(
         self,
         *,
@@ -680,10 +688,11 @@ class JobStatus(_message.Message):
         accumulators: _abc.Mapping[_builtins.str, _common_pb2.Accumulator] | None = ...,
         late_records: _abc.Iterable[Global___LateRecords] | None = ...,
         starting_since_ms: _builtins.int | None = ...,
+        findings: _abc.Iterable[Global___JobFinding] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_end_ms", b"_end_ms", "_starting_since_ms", b"_starting_since_ms", "end_ms", b"end_ms", "error", b"error", "failure", b"failure", "last_completed", b"last_completed", "starting_since_ms", b"starting_since_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_end_ms", b"_end_ms", "_starting_since_ms", b"_starting_since_ms", "accumulators", b"accumulators", "checkpoints_completed", b"checkpoints_completed", "checkpoints_failed", b"checkpoints_failed", "end_ms", b"end_ms", "error", b"error", "failure", b"failure", "job_id", b"job_id", "last_completed", b"last_completed", "late_records", b"late_records", "name", b"name", "restarts", b"restarts", "start_ms", b"start_ms", "starting_since_ms", b"starting_since_ms", "state", b"state", "state_timestamps_ms", b"state_timestamps_ms", "vertices", b"vertices", "waiting_for", b"waiting_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_end_ms", b"_end_ms", "_starting_since_ms", b"_starting_since_ms", "accumulators", b"accumulators", "checkpoints_completed", b"checkpoints_completed", "checkpoints_failed", b"checkpoints_failed", "end_ms", b"end_ms", "error", b"error", "failure", b"failure", "findings", b"findings", "job_id", b"job_id", "last_completed", b"last_completed", "late_records", b"late_records", "name", b"name", "restarts", b"restarts", "start_ms", b"start_ms", "starting_since_ms", b"starting_since_ms", "state", b"state", "state_timestamps_ms", b"state_timestamps_ms", "vertices", b"vertices", "waiting_for", b"waiting_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__end_ms: _TypeAlias = _typing.Literal["end_ms"]  # noqa: Y015
     _WhichOneofArgType__end_ms: _TypeAlias = _typing.Literal["_end_ms", b"_end_ms"]  # noqa: Y015
@@ -695,6 +704,42 @@ class JobStatus(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__starting_since_ms) -> _WhichOneofReturnType__starting_since_ms | None: ...
 
 Global___JobStatus: _TypeAlias = JobStatus  # noqa: Y015
+
+@_typing.final
+class JobFinding(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    VERTEX_ID_FIELD_NUMBER: _builtins.int
+    SUBTASK_FIELD_NUMBER: _builtins.int
+    SENTENCE_FIELD_NUMBER: _builtins.int
+    ADVICE_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """slow, skewed or growing"""
+    vertex_id: _builtins.str
+    subtask: _builtins.int
+    """absent: it is not about one"""
+    sentence: _builtins.str
+    """what is wrong, with the evidence"""
+    advice: _builtins.str
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        vertex_id: _builtins.str = ...,
+        subtask: _builtins.int | None = ...,
+        sentence: _builtins.str = ...,
+        advice: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_subtask", b"_subtask", "subtask", b"subtask"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_subtask", b"_subtask", "advice", b"advice", "kind", b"kind", "sentence", b"sentence", "subtask", b"subtask", "vertex_id", b"vertex_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__subtask: _TypeAlias = _typing.Literal["subtask"]  # noqa: Y015
+    _WhichOneofArgType__subtask: _TypeAlias = _typing.Literal["_subtask", b"_subtask"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__subtask) -> _WhichOneofReturnType__subtask | None: ...
+
+Global___JobFinding: _TypeAlias = JobFinding  # noqa: Y015
 
 @_typing.final
 class LateRecords(_message.Message):

@@ -16,6 +16,7 @@ from tidegate.jobmanager.machines.views import (
     VertexSummary,
     VertexView,
 )
+from tidegate.jobmanager.web.findings import JobFinding
 from tidegate.model.accumulators import serialized
 from tidegate.model.ids import AttemptId
 from tidegate.model.late_records import LateRecords
@@ -47,8 +48,8 @@ def job_status(job: JobView, metrics_of: MetricsOf, late_records: Iterable[LateR
     return found
 
 
-def job_summary(job: JobSummary | JobView) -> pb.JobStatus:
-    """Converts a job without its subtasks."""
+def job_summary(job: JobSummary | JobView, findings: Iterable[JobFinding] = ()) -> pb.JobStatus:
+    """Converts a job without its subtasks. ``findings``: what is wrong with how it works."""
     last = job.checkpoints.last_completed
     return pb.JobStatus(
         job_id=job.job_id,
@@ -65,6 +66,16 @@ def job_summary(job: JobSummary | JobView) -> pb.JobStatus:
         checkpoints_failed=job.checkpoints.failed,
         waiting_for=job.waiting_for,
         starting_since_ms=job.starting_since_ms,
+        findings=[
+            pb.JobFinding(
+                kind=found.kind,
+                vertex_id=found.vertex_id,
+                subtask=found.subtask,
+                sentence=found.sentence,
+                advice=found.advice,
+            )
+            for found in findings
+        ],
     )
 
 

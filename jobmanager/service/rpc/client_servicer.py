@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Shutdown
@@ -21,6 +21,7 @@ from tidegate.jobmanager.service.core import JobManagerCore
 from tidegate.jobmanager.service.high_availability.services import HighAvailability
 from tidegate.jobmanager.service.rpc.snapshot_servicer import Disposal, SnapshotServicer, known_job
 from tidegate.jobmanager.web.archived import items_of
+from tidegate.jobmanager.web.findings import JobFinding
 from tidegate.model.errors import ErrorInfo, InvalidJob, Misuse, StorageError, TidegateError, Unreachable
 from tidegate.model.ids import JobId
 from tidegate.model.job_configuration import hide
@@ -69,6 +70,8 @@ class ClientServicer(SnapshotServicer):
         self.rest_port = 0
         self.history: History | None = None
         """Archived jobs that have ended."""
+        self.findings_of: Callable[[JobId], Sequence[JobFinding]] = lambda job_id: ()
+        """Returns what is wrong with how a job works."""
 
     async def SubmitJob(self, request: pb.SubmitJobRequest, context: object) -> pb.SubmitJobResponse:
         try:
@@ -126,7 +129,13 @@ class ClientServicer(SnapshotServicer):
         listed = [job for job in jobs if request.include_terminal or not job.state.is_terminal]
         ended = self.history if request.include_terminal else None
         archived = [] if ended is None else items_of(ended, [job.job_id for job in jobs])
-        return pb.ListJobsResponse(jobs=[*map(status.job_summary, listed), *map(status.archived_summary, archived)])
+        found = self.findings_of if request.with_findings else lambda job_id: ()
+        return pb.ListJobsResponse(
+            jobs=[
+                *(status.job_summary(job, found(job.job_id)) for job in listed),
+                *map(status.archived_summary, archived),
+            ]
+        )
 
     async def WatchJob(self, request: pb.JobRequest, context: object) -> AsyncIterator[pb.JobStatus]:
         try:

@@ -65,9 +65,18 @@ class FakeClient:
     def __exit__(self, *_: object) -> None:
         """Nothing is open."""
 
-    def list_jobs(self, include_terminal: bool) -> list[pb.JobStatus]:
+    def list_jobs(self, include_terminal: bool, *, with_findings: bool) -> list[pb.JobStatus]:
+        assert with_findings
         vertices = [pb.VertexStatus(task_counts={"RUNNING": 2}), pb.VertexStatus(task_counts={"CREATED": 1})]
-        return [pb.JobStatus(job_id=JOB_ID, name="clïcks", state="RUNNING", start_ms=5, restarts=1, vertices=vertices)]
+        found = [
+            pb.JobFinding(kind="skewed", vertex_id="v", subtask=0, sentence="Subtask 1 gets 90 %.", advice="Split it."),
+            pb.JobFinding(kind="growing", vertex_id="w", sentence="The state of w grows.", advice="Clear it."),
+        ]
+        return [
+            pb.JobStatus(
+                job_id=JOB_ID, name="clïcks", state="RUNNING", start_ms=5, restarts=1, vertices=vertices, findings=found
+            )
+        ]
 
     def checkpoints(self, job_id: str, subtasks_of: int) -> pb.CheckpointList:
         subtasks = [pb.SubtaskCheckpoint(vertex_id="v", index=1, ack_ms=30)] if subtasks_of else []
@@ -96,8 +105,26 @@ def test_jobs_are_a_line_each_with_the_names_of_rest() -> None:
         "waiting-for": None,
         "restarts": 1,
         "checkpoints": 0,
+        "findings": [
+            {"kind": "skewed", "vertex": "v", "subtask": 0, "sentence": "Subtask 1 gets 90 %.", "advice": "Split it."},
+            {
+                "kind": "growing",
+                "vertex": "w",
+                "subtask": None,
+                "sentence": "The state of w grows.",
+                "advice": "Clear it.",
+            },
+        ],
     }
     assert documents(tidegate("list", "-s", "--json")) == []
+
+
+@pytest.mark.usefixtures("_cluster")
+def test_what_is_wrong_with_a_job_is_below_the_table() -> None:
+    *_, empty, job, first, advice, second, its_advice = tidegate("list").output.splitlines()
+    assert (empty, job) == ("", f"clïcks ({JOB_ID}):")
+    assert (first, advice) == ("  Subtask 1 gets 90 %.", "    Split it.")
+    assert (second, its_advice) == ("  The state of w grows.", "    Clear it.")
 
 
 @pytest.mark.usefixtures("_cluster")

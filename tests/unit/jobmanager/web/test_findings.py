@@ -13,8 +13,8 @@ from tidegate.jobmanager.web.findings import (
     LEAST_ROWS,
     UNEVEN,
     JobFinding,
-    SubtaskFigures,
-    VertexFigures,
+    SubtaskMetrics,
+    VertexMetrics,
     decide_findings,
 )
 from tidegate.jobmanager.web.series import SAMPLES, STEP_MS
@@ -31,26 +31,26 @@ def of(
     *inputs: tuple[str, Partitioner],
     busy: Sequence[float] | float = 0.2,
     backpressured: float = 0.0,
-) -> VertexFigures:
+) -> VertexMetrics:
     """A vertex with a subtask for each of ``rows_s``, measured for a minute."""
     shares = [busy] * len(rows_s) if isinstance(busy, float) else busy
     subtasks = [
-        SubtaskFigures(index, rows, share, backpressured)
+        SubtaskMetrics(index, rows, share, backpressured)
         for index, (rows, share) in enumerate(zip(rows_s, shares, strict=True))
     ]
     edges = [(VertexId(source), partitioner) for source, partitioner in inputs]
-    return VertexFigures(VertexId(name), name, subtasks, MINUTE_MS, edges)
+    return VertexMetrics(VertexId(name), name, subtasks, MINUTE_MS, edges)
 
 
-def with_state(sizes: Sequence[float]) -> VertexFigures:
+def with_state(sizes: Sequence[float]) -> VertexMetrics:
     return replace(of("totals", [10.0]), state=sizes, step_ms=STEP_MS)
 
 
-def sentences(*vertices: VertexFigures) -> list[str]:
+def sentences(*vertices: VertexMetrics) -> list[str]:
     return [found.sentence for found in decide_findings(vertices)]
 
 
-def only(*vertices: VertexFigures) -> JobFinding:
+def only(*vertices: VertexMetrics) -> JobFinding:
     (found,) = decide_findings(vertices)
     return found
 
