@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidegate.cli.commands.keep import keep, warm_line
+from tidegate.cli.commands.keep import found_in, keep, warm_as_json, warm_line
 from tidegate.cli.errors import reporting
 from tidegate.cli.json_output import DOCUMENT, json_option, print_json
 from tidegate.cli.options import Command, client_at, configuration_options, load_configuration
@@ -236,7 +236,7 @@ def stop(directory: Path | None, config: Path | None, definitions: tuple[str, ..
         )
     if not running:
         click.echo(f"No cluster is running in {files.directory}.")
-    if (kept := warm_line(configuration)) and directory is None:
+    if directory is None and (kept := warm_line(found_in(configuration))):
         click.echo(kept)
     for other in files.by_hand():
         click.echo(
@@ -260,14 +260,16 @@ def status(as_json: bool, directory: Path | None, config: Path | None, definitio
     known = sorted({*running, *lost})
     address = files.address()
     by_hand = files.by_hand()
+    warm = 0 if directory is not None else found_in(configuration)
     if as_json:
         shown, is_up = _status_as_json(configuration, address if JOB_MANAGER in running else None)
         others = [_by_hand_as_json(configuration, other) for other in by_hand]
         processes = _processes_as_json(running, lost)
-        print_json({"directory": str(files.directory), "processes": processes, **shown, "by-hand": others})
+        own = {"directory": str(files.directory), "processes": processes, **shown, "by-hand": others}
+        print_json({**own, "warm-cluster": warm_as_json(warm)})
         is_up = is_up if known else all("error" not in other["jobmanager"] for other in others) and bool(others)
         sys.exit(0 if is_up and len(running) == len(known) else 1)
-    kept = "" if directory is not None else warm_line(configuration)
+    kept = warm_line(warm)
     if not known and not by_hand:
         click.echo(f"No cluster in {files.directory}: {NOT_SEEN}")
         if kept:

@@ -16,6 +16,7 @@ from tidegate.model.errors import ExternalError, Misuse
 if TYPE_CHECKING:
     from tidegate.cli.embedded.warm.facts import Standing
     from tidegate.model.configuration import Configuration
+    from tidegate.model.values import JsonObject
 
 NAME = "warm cluster"
 
@@ -89,7 +90,7 @@ def _keep(configuration: Configuration, directory: Path, slots: int) -> None:
                 f"the warm cluster (pid {found.pid}) cannot be replaced: a program (pid {found.holder}) runs on it; "
                 "wait for its end, or end it by `tidegate cluster keep --stop`"
             )
-        _end(found)
+        _end(found.pid)
         click.echo(f"The warm cluster of before (pid {found.pid}) is replaced.")
     _make(directory)
     tell_left_by_others(sweep_embedded(directory.parent))
@@ -139,13 +140,15 @@ def _serve(configuration: Configuration, directory: Path, slots: int, ready_fd: 
 
 def _stop(directory: Path) -> None:
     from tidegate.cli.embedded.warm.borrowed import standing_of
+    from tidegate.cli.embedded.warm.meeting import keeper_of
 
     found = standing_of(directory)
-    if found is None:
+    pid = keeper_of(directory) if found is None else found.pid
+    if not pid:
         click.echo(f"No warm cluster is kept in {directory}.")
         return
-    _end(found)
-    click.echo(f"Stopped the warm cluster (pid {found.pid}).")
+    _end(pid)
+    click.echo(f"Stopped the warm cluster (pid {pid}).")
 
 
 def described(standing: Standing) -> str:
@@ -161,14 +164,57 @@ def described(standing: Standing) -> str:
     )
 
 
-def warm_line(configuration: Configuration) -> str:
-    """Returns a line about the warm cluster of a configuration, for the other commands about clusters; empty without one."""
+def found_in(configuration: Configuration) -> Standing | int:
+    """Returns what the keeper of a configuration's warm cluster says of itself, the pid of one that does not answer, or 0 without one."""
     from tidegate.aio.homes import home_of
     from tidegate.cli.embedded.warm.borrowed import standing_of
-    from tidegate.cli.embedded.warm.meeting import warm_directory
+    from tidegate.cli.embedded.warm.meeting import keeper_of, warm_directory
 
-    found = standing_of(warm_directory(home_of(configuration)))
-    return "" if found is None else f"A warm cluster is kept for programs: {described(found)}"
+    directory = warm_directory(home_of(configuration))
+    return standing_of(directory) or keeper_of(directory)
+
+
+def warm_line(found: Standing | int) -> str:
+    """Returns a line about the warm cluster, for the other commands about clusters; empty without one."""
+    from tidegate.cli.tables import moment
+
+    if isinstance(found, int):
+        silent = "is starting or ending, or stands still; `tidegate cluster keep --stop` ends it"
+        return f"A warm cluster (pid {found}) does not answer: it {silent}." if found else ""
+    times = f"It is kept for {own_user()} since {moment(found.started_ms)}"
+    if found.holder:
+        times += f"; the program has it since {moment(found.since_ms)}"
+    elif found.ends_ms is not None:
+        times += f", and ends at {moment(found.ends_ms)} if no program comes"
+    return f"A warm cluster is kept for programs: {described(found)} {times}."
+
+
+def warm_as_json(found: Standing | int) -> JsonObject | None:
+    """Returns the warm cluster for `--json`; ``None`` without one. One that does not answer has the state `silent`, and nothing else that is known."""
+    if isinstance(found, int):
+        unknown = dict.fromkeys(("since", "program", "program-since", "slots", "idle-timeout", "ends"))
+        return {"pid": found, "user": own_user(), "state": "silent", **unknown} if found else None
+    return {
+        "pid": found.pid,
+        "user": own_user(),
+        "state": found.use.value,
+        "since": found.started_ms,
+        "program": found.holder or None,
+        "program-since": found.since_ms if found.holder else None,
+        "slots": found.slots,
+        "idle-timeout": found.idle_timeout_ms,
+        "ends": found.ends_ms,
+    }
+
+
+def own_user() -> str:
+    """Returns the name of the user whose warm cluster is looked at, which is always the own one; its number where it has no name."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
 
 
 def _make(directory: Path) -> None:
@@ -183,9 +229,9 @@ def _make(directory: Path) -> None:
         ) from None
 
 
-def _end(standing: Standing) -> None:
+def _end(pid: int) -> None:
     """Ends a keeper and its cluster; returns when they are gone."""
     from tidegate.cli.embedded.children import END_TIMEOUT_S, end_processes
 
     # Its own orderly end takes as long as that of its children, which it ends first.
-    end_processes([standing.pid], 2 * END_TIMEOUT_S)
+    end_processes([pid], 2 * END_TIMEOUT_S)

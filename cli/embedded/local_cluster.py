@@ -11,8 +11,8 @@ import click
 
 from tidegate.cli.embedded.children import Child, end_processes
 from tidegate.cli.embedded.own_files import EmbeddedFiles, tell_kept, tell_left_by_others
-from tidegate.cli.options import load_configuration
-from tidegate.model.errors import ExternalError
+from tidegate.cli.options import client_at, load_configuration
+from tidegate.model.errors import ExternalError, TidegateError
 from tidegate.model.options import FileOptions
 
 TASK_MANAGER_LIVES = 5
@@ -76,6 +76,14 @@ class LocalCluster:
     def is_alive(self) -> bool:
         """Tells whether the cluster takes jobs: its only JobManager is alive."""
         return self._job_manager.is_alive()
+
+    def has_jobs(self) -> bool:
+        """Tells whether a job runs, or the JobManager does not say so."""
+        try:
+            with client_at(self.configuration, self.address) as client:
+                return bool(client.list_jobs(include_terminal=False))
+        except TidegateError:
+            return True
 
     def add_slots(self, slots: int) -> None:
         """Starts a TaskManager with this many slots, none for 0; returns when it is ready. Raises the error that keeps it from starting."""

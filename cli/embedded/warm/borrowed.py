@@ -91,17 +91,17 @@ def borrow(settings: Mapping[str, str], definitions: Sequence[str]) -> WarmClust
         _tell(f"The warm cluster is not used: {error.message}. `tidegate cluster keep` starts one.")
         return None
     reason = why_not(standing, facts_now(settings))
-    cluster = None if reason else _borrowed(channel, definitions)
-    if cluster is None:
+    hint = " `tidegate cluster keep` makes it fit." if reason and standing.use is Use.FREE else ""
+    found = reason or _borrowed(channel, definitions)
+    if isinstance(found, str):
+        for descriptor in channel.descriptors:
+            os.close(descriptor)
         channel.close()
-        hint = " `tidegate cluster keep` makes it fit." if reason and standing.use is Use.FREE else ""
-        _tell(
-            f"The warm cluster (pid {standing.pid}) is not used: {reason or 'another program has it just now'}.{hint}"
-        )
+        _tell(f"The warm cluster (pid {standing.pid}) is not used: {found}.{hint}")
         return None
     _tell(f"Runs on the warm cluster (pid {standing.pid}); `tidegate cluster keep --stop` ends it.")
     tell_left_by_others(sweep_embedded(clusters_of(home_of(configuration))))
-    return cluster
+    return found
 
 
 def place_of(configuration: Configuration) -> Path | None:
@@ -124,13 +124,16 @@ def standing_of(directory: Path) -> Standing | None:
     return standing
 
 
-def _borrowed(channel: Channel, definitions: Sequence[str]) -> WarmCluster | None:
+def _borrowed(channel: Channel, definitions: Sequence[str]) -> WarmCluster | str:
+    """Returns the borrowed cluster, or why it is not lent."""
     try:
         lent = channel.ask({"what": "borrow", "pid": os.getpid()}, ANSWER_LIMIT_S)
-    except Unreachable:
-        return None
-    if not lent.get("lent") or len(channel.descriptors) != len(_STANDARD):
-        return None
+    except Unreachable as error:
+        return error.message
+    if not lent.get("lent"):
+        return str(lent.get("why", "it answers with an error"))
+    if len(channel.descriptors) != len(_STANDARD):
+        return "the pipes into which its jobs print did not arrive"
     tell_left_by_others([Path(path) for path in lent["left"]])
     return WarmCluster(channel, lent, definitions)
 

@@ -28,6 +28,7 @@ _OF_TERMINALS = re.compile(
 """Environment variables by which terminals, shells and editors differ, and on which no job depends."""
 OF_KEEPING = frozenset(option.key for option in options_of(WarmClusterOptions))
 """Options that say whether and how long a cluster is kept, and nothing about it."""
+_NUMBERS = ("pid", "holder", "slots", "idle_timeout_ms", "started_ms", "since_ms")
 
 
 class Use(Enum):
@@ -36,6 +37,7 @@ class Use(Enum):
     STARTING = "starting"
     FREE = "free"
     LENT = "lent"
+    ENDING = "ending"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,8 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a keeper says of itself. ``holder``: the pid of the program that has borrowed the cluster, 0 without one."""
+    """What a keeper says of itself. ``holder``: the pid of the program that has borrowed the cluster, 0 without one. ``started_ms``: when the keeper
+    was started, ``since_ms``: when the cluster was lent, or became free; both since the epoch."""
 
     pid: int
     use: Use
@@ -72,9 +75,22 @@ class Standing:
     slots: int
     idle_timeout_ms: int
     facts: Facts
+    started_ms: int = 0
+    since_ms: int = 0
+
+    @property
+    def ends_ms(self) -> int | None:
+        """When it ends if no program comes, since the epoch; ``None`` unless it waits for one."""
+        return self.since_ms + self.idle_timeout_ms if self.use is Use.FREE else None
+
+    def why_not_free(self) -> str:
+        """Returns why no program can borrow it now; empty when one can."""
+        if self.use is Use.LENT:
+            return f"it runs another program (pid {self.holder})"
+        return "" if self.use is Use.FREE else f"it is {self.use.value}"
 
     def to_json(self) -> JsonObject:
-        own = {name: getattr(self, name) for name in ("pid", "holder", "slots", "idle_timeout_ms")}
+        own = {name: getattr(self, name) for name in _NUMBERS}
         return {**own, "use": self.use.value, "facts": self.facts.to_json()}
 
     @staticmethod
@@ -82,7 +98,7 @@ class Standing:
         """Reads what a keeper sent. Raises ``ExternalError`` when it is of another version's shape."""
         facts = Facts.from_json(found.get("facts", {}))
         try:
-            numbers = {name: int(found[name]) for name in ("pid", "holder", "slots", "idle_timeout_ms")}
+            numbers = {name: int(found[name]) for name in _NUMBERS}
             return Standing(use=Use(found["use"]), facts=facts, **numbers)
         except (KeyError, ValueError, TypeError):
             raise ExternalError("it is of another version of tidegate") from None
@@ -90,11 +106,7 @@ class Standing:
 
 def why_not(warm: Standing, program: Facts) -> str:
     """Returns why a program does not run on a warm cluster; empty when it may."""
-    if warm.use is Use.STARTING:
-        return "it is starting"
-    if warm.use is Use.LENT:
-        return f"it runs another program (pid {warm.holder})"
-    return "; ".join(differences(warm.facts, program))
+    return warm.why_not_free() or "; ".join(differences(warm.facts, program))
 
 
 def differences(kept: Facts, program: Facts) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
     <home>/clusters/warm/       0700
         socket                  0600; a line of JSON for each message, and descriptors with it
-        keeper.lock             locked while a keeper lives, so that there is one
+        keeper.lock             locked while a keeper lives, so that there is one; its pid
 
 Each side asks the kernel for the other's user, where it tells.
 """
@@ -34,6 +34,7 @@ _LONGEST = 1 << 20
 _DESCRIPTORS = 2
 """The pipes of standard output and error."""
 _PEER = struct.Struct("3i")
+_ENDING = "it is ending"
 
 
 def warm_directory(home: Path) -> Path:
@@ -55,6 +56,11 @@ class Channel:
         self.descriptors: list[int] = []
 
     @property
+    def has_message(self) -> bool:
+        """Whether a whole message has arrived that ``receive`` has not returned yet."""
+        return b"\n" in self._heard
+
+    @property
     def connection(self) -> socket.socket:
         return self._connection
 
@@ -69,7 +75,7 @@ class Channel:
 
     def receive(self) -> JsonObject | None:
         """Returns the next message; ``None`` when the other side is gone. Raises ``TimeoutError``, and ``OSError`` for what is no message."""
-        while b"\n" not in self._heard:
+        while not self.has_message:
             part, descriptors, _, _ = socket.recv_fds(self._connection, 65536, _DESCRIPTORS)
             for descriptor in descriptors:
                 os.set_inheritable(descriptor, False)  # else commands that the program starts would have it
@@ -81,9 +87,11 @@ class Channel:
                 raise OSError(f"a message of more than {_LONGEST} bytes")
         line, _, self._heard = self._heard.partition(b"\n")
         try:
-            message: JsonObject = json.loads(line)
+            message = json.loads(line)
         except ValueError:
             raise OSError("what arrived is not JSON") from None
+        if not isinstance(message, dict):
+            raise OSError("what arrived is not an object of JSON")
         return message
 
     def ask(self, message: JsonObject, limit_s: float) -> JsonObject:
@@ -113,7 +121,7 @@ def meet(directory: Path) -> tuple[Channel, Standing]:
         channel = Channel(connection)
         standing = channel.receive()
         if standing is None:
-            raise Unreachable("it is ending")
+            raise Unreachable(_ENDING)
         return channel, Standing.from_json(standing)
     except ConnectionRefusedError:
         connection.close()
@@ -122,6 +130,9 @@ def meet(directory: Path) -> tuple[Channel, Standing]:
     except TimeoutError:
         connection.close()
         raise Unreachable(f"its process does not answer within {ANSWER_LIMIT_S:g} s") from None
+    except (FileNotFoundError, ConnectionResetError, BrokenPipeError):  # it was there when the caller looked
+        connection.close()
+        raise Unreachable(_ENDING) from None
     except OSError as error:
         connection.close()
         raise Unreachable(f"its socket cannot be used: {error}") from None
@@ -149,6 +160,18 @@ def lock_of(directory: Path) -> int | None:
         os.close(descriptor)
         return None
     return descriptor
+
+
+def keeper_of(directory: Path) -> int:
+    """Returns the pid of the keeper of a directory, also of one that is starting, ending or standing still; 0 without one."""
+    try:
+        descriptor = lock_of(directory)
+        if descriptor is None:
+            return int((directory / LOCK).read_text(encoding="ascii") or 0)
+    except (OSError, ValueError):
+        return 0
+    os.close(descriptor)
+    return 0
 
 
 def listen(directory: Path) -> socket.socket:

@@ -168,6 +168,7 @@ def test_a_cluster_that_is_none_is_shown_as_none(tmp_path: Path) -> None:
         "processes": [],
         "jobmanager": None,
         "by-hand": [],
+        "warm-cluster": None,
     }
 
 

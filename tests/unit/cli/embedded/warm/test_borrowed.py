@@ -112,9 +112,9 @@ def test_one_that_does_not_fit_is_told(home: Path, capfd: pytest.CaptureFixture[
 
 
 def test_one_that_another_program_took_first_is_told(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    keeper = FakeKeeper(home, standing(facts_now({})), {"lent": False})
+    keeper = FakeKeeper(home, standing(facts_now({})), {"lent": False, "why": "it runs another program (pid 7)"})
     assert borrow({}, []) is None
-    assert capfd.readouterr().err == "The warm cluster (pid 41) is not used: another program has it just now.\n"
+    assert capfd.readouterr().err == "The warm cluster (pid 41) is not used: it runs another program (pid 7).\n"
     keeper.end()
 
 

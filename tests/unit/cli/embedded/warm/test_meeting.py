@@ -12,8 +12,9 @@ import pytest
 
 from tidegate.cli.embedded.warm import meeting
 from tidegate.cli.embedded.warm.facts import Facts, Standing, Use
-from tidegate.cli.embedded.warm.meeting import SOCKET, Channel, check_peer, is_met, listen, lock_of, meet
-from tidegate.model.errors import ExternalError, Unreachable
+from tidegate.cli.embedded.warm.keeper import locked
+from tidegate.cli.embedded.warm.meeting import SOCKET, Channel, check_peer, is_met, keeper_of, listen, lock_of, meet
+from tidegate.model.errors import ExternalError, Misuse, Unreachable
 
 STANDING = Standing(1, Use.FREE, 0, 1, 1, Facts("1", "c", "i", "p", "u", {}, {"long": "x" * 200_000}))
 
@@ -88,9 +89,10 @@ def test_a_link_is_not_followed(directory: Path) -> None:
 
 KILLED = """
 import sys, pathlib
-from tidegate.cli.embedded.warm.meeting import listen, lock_of
+from tidegate.cli.embedded.warm.keeper import locked
+from tidegate.cli.embedded.warm.meeting import listen
 directory = pathlib.Path(sys.argv[1])
-kept = lock_of(directory), listen(directory)
+kept = locked(directory), listen(directory)
 print("up", flush=True)
 sys.stdin.read()
 """
@@ -103,12 +105,39 @@ def test_a_keeper_that_was_killed_is_told_once(directory: Path) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "up\n"
         assert lock_of(directory) is None, "there is one keeper"
+        assert keeper_of(directory) == process.pid
+        with pytest.raises(Misuse, match=rf"another warm cluster \(pid {process.pid}\) is kept"):
+            locked(directory, 0.0)
         process.send_signal(signal.SIGKILL)
         process.wait()
+    assert keeper_of(directory) == 0
     assert is_met(directory)
     with pytest.raises(Unreachable, match="its process was killed"):
         meet(directory)
     assert not is_met(directory)
+
+
+def test_one_that_has_ended_since_it_was_seen_was_not_killed(directory: Path) -> None:
+    with listen(directory):
+        (directory / SOCKET).unlink()
+        with pytest.raises(Unreachable, match="it is ending"):
+            meet(directory)
+
+
+def test_the_next_keeper_waits_for_the_end_of_the_one_before(directory: Path) -> None:
+    before = locked(directory)
+    found: list[int] = []
+    waiting = threading.Thread(target=lambda: found.append(locked(directory, 30)))
+    waiting.start()
+    assert keeper_of(directory) == os.getpid()
+    os.close(before)
+    waiting.join()
+    os.close(found[0])
+
+
+def test_where_none_was_kept_there_is_no_keeper(tmp_path: Path) -> None:
+    assert keeper_of(tmp_path / "nowhere") == 0
+    assert keeper_of(tmp_path) == 0
 
 
 def test_a_keeper_that_stands_still_is_not_waited_for(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +146,10 @@ def test_a_keeper_that_stands_still_is_not_waited_for(directory: Path, monkeypat
         meet(directory)
 
 
-@pytest.mark.parametrize(("sent", "message"), [(b"", "it is ending"), (b"hello\n", "not JSON"), (b"{}\n", "version")])
+@pytest.mark.parametrize(
+    ("sent", "message"),
+    [(b"", "it is ending"), (b"hello\n", "not JSON"), (b"{}\n", "version"), (b"[]\n", "not an object")],
+)
 def test_what_is_no_keeper_is_not_used(directory: Path, sent: bytes, message: str) -> None:
     def answer(listener: socket.socket) -> None:
         connection, _ = listener.accept()
