@@ -8,9 +8,11 @@ A checkpoint that is complete when its cluster is gone stays: its job retained i
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -90,9 +92,13 @@ def tell_left_by_others(checkpoints: Sequence[Path]) -> None:
 
 
 def completed_in(checkpoints: Path) -> list[Path]:
-    """Returns the directories of complete checkpoints, oldest first."""
-    found = [path.parent for path in checkpoints.rglob(METADATA_FILE)]
-    return sorted(found, key=lambda path: (path / METADATA_FILE).stat().st_mtime_ns)
+    """Returns the directories of complete checkpoints, oldest first. Those that are removed meanwhile are left out."""
+    found = []
+    for folder, _, names in os.walk(checkpoints):
+        if METADATA_FILE in names:
+            with suppress(FileNotFoundError):
+                found.append((os.stat(os.path.join(folder, METADATA_FILE)).st_mtime_ns, Path(folder)))
+    return [path for _, path in sorted(found)]
 
 
 def _owned(directory: Path) -> OwnedDirectory:
