@@ -11,12 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from tidegate.cli.client import JobManagerClient, failure_of
 from tidegate.cli.errors import cause_in_a_few_lines
 from tidegate.cli.job_displays import JobDisplay, jobs_of_cells, show_live
-from tidegate.cli.profile import show_profile
 from tidegate.cli.progress import Progress
 from tidegate.cli.submission import SubmittedGraph, absolute, make_submission
 from tidegate.common.job_execution_result import JobExecutionResult
@@ -257,6 +255,11 @@ def wait_attached(job: SubmittedJob, submission: SubmittedGraph, *, cancels: boo
     finally:
         signal.signal(signal.SIGTERM, previous)
         if job.last_status is not None and submission.shows_profile:
+            # Imported here since programs that ask for no profile would wait for it.
+            from rich.console import Console
+
+            from tidegate.cli.profile import show_profile
+
             show_profile(job.last_status, Console())
 
 

@@ -10,14 +10,13 @@ from collections.abc import Collection
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
 from tidegate.cli.client import failure_of
 from tidegate.cli.restart_notices import RestartNotices
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.wire.task_metrics import failing_commits
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.status import Status
 
 _RATE_WINDOW_S = 1.0
@@ -50,7 +49,7 @@ class Progress:
 
     def __init__(self, sources: Collection[str], console: Console | None = None) -> None:
         self._sources = sources
-        self._console = console or Console(stderr=True, highlight=False)
+        self._given = console
         self._live: Status | None = None
         self._milestone: Milestone | None = None
         """Of the last line, where output is no terminal."""
@@ -58,9 +57,11 @@ class Progress:
         self._rate = Rate()
 
     def __enter__(self) -> Progress:
-        if self._console.is_terminal:
-            self._live = self._console.status("submitting ...")
-            self._live.start()
+        if self._given is not None or sys.stderr.isatty():
+            console = self._console()
+            if console.is_terminal:
+                self._live = console.status("submitting ...")
+                self._live.start()
         return self
 
     def __exit__(
@@ -88,7 +89,15 @@ class Progress:
             return
         for notice in self._notices.on_status(status.restarts, status.checkpoints_completed, failure_of(status)):
             style = "bold red" if notice.is_loud else None
-            self._console.print(notice.text, markup=False, soft_wrap=True, style=style)
+            self._console().print(notice.text, markup=False, soft_wrap=True, style=style)
+
+    def _console(self) -> Console:
+        if self._given is None:
+            # Imported here, when the job is submitted: where output is no terminal, programs would wait for what they do not need.
+            from rich.console import Console
+
+            self._given = Console(stderr=True, highlight=False)
+        return self._given
 
 
 def records_of(status: pb.JobStatus, sources: Collection[str]) -> int:

@@ -20,8 +20,6 @@ from tidegate.functions.async_batches import AsyncBatchFunction
 from tidegate.functions.async_functions import AsyncFunction
 from tidegate.functions.async_retry_strategies import AsyncRetryStrategy
 from tidegate.functions.base import UserCode
-from tidegate.functions.cep.functions import PatternProcessFunction
-from tidegate.functions.cep.pattern import Pattern
 from tidegate.functions.expressions import Expression
 from tidegate.functions.interfaces import ProcessJoinFunction
 from tidegate.functions.state import MapStateDescriptor
@@ -31,11 +29,13 @@ from tidegate.model.errors import InvalidJob
 from tidegate.model.ids import OperatorId
 from tidegate.model.program import OperatorKind, OperatorOptions
 from tidegate.model.values import AssignedWindow, Record, UserObject
-from tidegate.plan.logical_types import LogicalType
-from tidegate.plan.nodes import Node
 
 if TYPE_CHECKING:
+    from tidegate.functions.cep.functions import PatternProcessFunction
+    from tidegate.functions.cep.pattern import Pattern
     from tidegate.functions.sql.aggregates import UserAggregates
+    from tidegate.plan.logical_types import LogicalType
+    from tidegate.plan.nodes import Node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,12 +18,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-
-import psutil
+from typing import TYPE_CHECKING
 
 from tidegate.aio.settings import handing_over
 from tidegate.model.errors import ErrorInfo, ExternalError
 from tidegate.model.values import JsonObject
+
+if TYPE_CHECKING:
+    import psutil
 
 NOTICE_S = 5.0
 """How often a notice says what is waited for, in seconds. Chosen, not measured."""
@@ -135,6 +137,9 @@ def describe_exit(status: int) -> str:
 
 def end_processes(pids: Iterable[int], timeout_s: float = END_TIMEOUT_S) -> None:
     """Sends SIGTERM to processes, and later SIGKILL to what is left of them and their descendants."""
+    # Imported here since a program on a warm cluster does not need it, and waits for its imports.
+    import psutil
+
     processes = []
     for pid in pids:
         with suppress(psutil.Error):
@@ -201,6 +206,8 @@ def end_with_parent() -> None:
 
 
 def _is_alive(process: psutil.Process) -> bool:
+    import psutil  # Imported here as in ``end_processes``.
+
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:

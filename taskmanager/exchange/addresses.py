@@ -38,9 +38,15 @@ def make_listener(
         sock, address = _listen_tcp(listen, advertised_host)
         return sock if tls is None else tls.listener(sock), address
     except OSError as error:
-        raise ConfigurationError(
-            f"cannot listen for data connections on {listen!r}: {error}; see taskmanager.bind-host and taskmanager.data.port"
-        ) from error
+        # Imported here as in ``_listen_tcp``.
+        from tidegate.connectors.ports import why_not_listening
+
+        if listen.startswith(UNIX):
+            raise ConfigurationError(
+                f"cannot listen for data connections on {listen!r}: {error}; see io.tmp.dirs"
+            ) from error
+        why = why_not_listening(host_of(listen), ports_of(listen), "listener for data connections", error)
+        raise ConfigurationError(why) from error
 
 
 def listen_on(host: str, ports: range) -> str:

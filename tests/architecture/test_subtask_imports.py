@@ -123,6 +123,19 @@ def test_a_task_manager_starts_its_jvm_before_it_imports_what_takes_long() -> No
     assert loaded & {"numpy", "pandas", "pyarrow", "grpc", "pyspark", "tidegate.taskmanager.service.assembly"} == set()
 
 
+def test_a_program_waits_for_no_import_that_a_warm_cluster_spares_it() -> None:
+    """What takes a tenth of a second and more, and is needed for a configuration file, a terminal, processes of its own, or plans of SQL."""
+    loaded = set(
+        json.loads(
+            _python(
+                "import json, sys, tidegate.datastream.window, tidegate.cli.embedded.local\nprint(json.dumps(sorted(sys.modules)))"
+            )
+        )
+    )
+    assert "grpc" in loaded
+    assert loaded & {"pandas", "psutil", "rich", "yaml", "tidegate.plan", "tidegate.functions.cep"} == set()
+
+
 def _python(program: str, *arguments: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", program, *arguments], cwd=ROOT, capture_output=True, text=True, check=False, timeout=100

@@ -11,8 +11,6 @@ import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-import psutil
-
 _log = logging.getLogger(__name__)
 
 
@@ -97,6 +95,9 @@ def collect_seldom() -> None:
 
 def write_pid_file(path: Path, pid: int | None = None) -> None:
     """Writes the pid file of this process, or of process ``pid``. Raises ``OSError`` and ``psutil.Error``."""
+    # Imported here since a program on a warm cluster does not need it, and waits for its imports.
+    import psutil
+
     path.parent.mkdir(parents=True, exist_ok=True)
     process = psutil.Process(pid)
     temporary = path.with_suffix(f".{os.getpid()}")
@@ -106,6 +107,8 @@ def write_pid_file(path: Path, pid: int | None = None) -> None:
 
 def read_pid_file(path: Path) -> int | None:
     """Reads the pid of a pid file; ``None`` unless that very process is alive."""
+    import psutil  # Imported here as in ``write_pid_file``.
+
     try:
         pid_text, created_text = path.read_text(encoding="ascii").split()
         process = psutil.Process(int(pid_text))

@@ -17,11 +17,13 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
-
-import yaml
+from typing import TYPE_CHECKING
 
 from tidegate.model.configuration import Configuration, Layer, Setting, all_keys
 from tidegate.model.masking import SECRETS, is_sensitive
+
+if TYPE_CHECKING:
+    import yaml
 
 CONFIG_FILE_NAME = "config.yaml"
 CONFIG_VARIABLE = "TIDEGATE_CONFIG"
@@ -97,6 +99,8 @@ def read_config_file(path: Path, problems: list[str]) -> dict[str, Setting]:
 
 def parse_yaml(text: str, name: str, problems: list[str]) -> dict[str, Setting]:
     """Parses a YAML text into settings. Invalid YAML, a text that is not a mapping and repeated keys are added to `problems`."""
+    import yaml  # Imported here since programs without a configuration file would wait for it.
+
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
@@ -187,6 +191,8 @@ def variable_of(key: str) -> str:
 
 
 def _flattened(node: yaml.MappingNode, prefix: str) -> Iterator[tuple[str, str, int]]:
+    import yaml  # Imported here as in ``parse_yaml``.
+
     for key_node, value_node in node.value:
         key = f"{prefix}{key_node.value}"
         line = key_node.start_mark.line + 1

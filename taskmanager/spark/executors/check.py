@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
-from tidegate.connectors.ports import bound
+from tidegate.connectors.ports import bound, listening
 from tidegate.model.errors import ExternalError
 from tidegate.taskmanager.spark.session import no_workers
 from tidegate.wire.versions import PYTHON_VERSION, VERSION
@@ -101,8 +101,7 @@ class Meeting:
         self._arriving = threading.Barrier(count)
         self._leaving = threading.Barrier(count)
         self._places: list[tuple[str, str]] = []
-        self._listener = bound(host, ports)
-        self._listener.listen(_BACKLOG)
+        self._listener = listening(host, ports, "listener for the check of executors", _BACKLOG)
         shown = f"[{host}]" if ":" in host else host
         self.address = f"{shown}:{self._listener.getsockname()[1]}"
         threading.Thread(target=self._accept, name="executors", daemon=True).start()

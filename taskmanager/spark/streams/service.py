@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidegate.connectors.ports import bound
+from tidegate.connectors.ports import listening
 from tidegate.connectors.spark.frame_job import SparkFrameJob
 from tidegate.connectors.spark.query import frame_of_job, frame_of_rows, session_for_rows
 from tidegate.connectors.spark.sink import SparkSink
@@ -72,8 +72,7 @@ class SparkDoor:
         self._operators = operators
         self._token = secrets.token_hex(16)
         self._ports = ports
-        self._listener = bound(host, ports)
-        self._listener.listen()
+        self._listener = listening(host, ports, "listener for Spark's rows")
         shown = f"[{host}]" if ":" in host else host
         self.address = f"{shown}:{self._listener.getsockname()[1]}/{self._token}"
         self._lock = threading.Lock()

@@ -14,7 +14,7 @@ import secrets
 import threading
 from typing import TypeAlias
 
-from tidegate.connectors.ports import bound
+from tidegate.connectors.ports import listening
 from tidegate.connectors.spark.stream_link import (
     WORKER_HELLO_MAX_BYTES,
     Message,
@@ -43,8 +43,7 @@ class BlockServer:
 
     def __init__(self, host: str, ports: range) -> None:
         self.secret = secrets.token_hex(16)
-        self._listener = bound(host, ports)
-        self._listener.listen(_BACKLOG)
+        self._listener = listening(host, ports, "listener for rows of Spark's workers", _BACKLOG)
         shown = f"[{host}]" if ":" in host else host
         self.address = f"{shown}:{self._listener.getsockname()[1]}"
         self._arrived: queue.Queue[Arrived] = queue.Queue(_QUEUE)

@@ -50,7 +50,7 @@ def test_subtasks_of_a_machine_share_a_range_of_ports_until_none_is_free() -> No
     with first:
         assert address == f"127.0.0.1:{free}"
         with pytest.raises(
-            ConfigurationError, match=rf"cannot listen for data connections on '127.0.0.1:{free}-{free}'"
+            ConfigurationError, match=rf"on 127.0.0.1:{free}: Address already in use; set taskmanager.data.port to "
         ):
             listening(listen)
     again, address = listening(listen)
