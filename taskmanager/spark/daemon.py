@@ -63,6 +63,7 @@ PREIMPORTED = (
     "tidegate.functions.adapted.join_windows",
     "tidegate.functions.field_reduce",
     "tidegate.functions.sql.scalar",
+    "tidegate.table",  # sources, sinks and functions of tables are in it: 0.2 to 0.3 s in each subtask, 0.17 s here
 )
 """Modules that any job may need, imported before the first fork. Modules of extras are not here: they would shadow a module of the same name that a job ships
 (`kafka.py`).

@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 import cloudpickle
+import pyarrow as pa
 import pytest
 
 from tidegate.common import Time, WatermarkStrategy
@@ -18,6 +19,11 @@ from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.datastream.connectors.number_seq import NumberSequenceSource
 from tidegate.datastream.window import TumblingEventTimeWindows
 from tidegate.records.batch import RecordsBatch
+from tidegate.table import DataTypes
+from tidegate.table._connectors.sinks import BlackHoleSink
+from tidegate.table._connectors.sources import PickedColumns
+from tidegate.table._formats.lines import CsvTableFormat
+from tidegate.table.udf import udf
 from tidegate.taskmanager.spark.daemon import PREIMPORTED, prepare_path
 from tidegate.taskmanager.spark.entry import SubtaskEntry
 from tidegate.taskmanager.spark.partitions import SubtaskPartition
@@ -90,10 +96,24 @@ def test_a_worker_imports_nothing_for_a_plain_job(tmp_path: Path) -> None:
     )
     rows = env.from_collection([1, 2], Types.LONG()).union(numbers).key_by(lambda number: number, Types.LONG())
     rows.window(TumblingEventTimeWindows.of(Time.seconds(1))).reduce(max).print()
-    built = env.build()
+    assert _imported_for([*env.build().blobs.values()], tmp_path) == "3 []\n"
+
+
+def test_a_worker_imports_nothing_for_a_table(tmp_path: Path) -> None:
+    """Neither for what Flink's planner makes of a connector, nor for a user's function."""
+
+    @udf(result_type=DataTypes.BIGINT())
+    def twice(number: int) -> int:
+        return 2 * number
+
+    objects = [BlackHoleSink(), PickedColumns([0], pa.schema([])), CsvTableFormat, twice]
+    assert _imported_for([cloudpickle.dumps(one) for one in objects], tmp_path) == "4 []\n"
+
+
+def _imported_for(pickles: list[bytes], tmp_path: Path) -> str:
+    """Returns the number of pickles, and the modules that a worker imports to load them and its entry."""
     entry = SubtaskEntry("unix:/nowhere", "attempt", "token")
-    content = (SubtaskPartition(entry).over_partition, [*built.blobs.values()])
-    (tmp_path / "content").write_bytes(cloudpickle.dumps(content))
+    (tmp_path / "content").write_bytes(cloudpickle.dumps((SubtaskPartition(entry).over_partition, pickles)))
     code = (
         "import importlib, pickle, sys\n"
         "from tidegate.taskmanager.spark import daemon\n"
@@ -105,7 +125,8 @@ def test_a_worker_imports_nothing_for_a_plain_job(tmp_path: Path) -> None:
     )
     command = [sys.executable, "-c", code, str(tmp_path / "content")]
     told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert told.stdout == "3 []\n", told.stderr
+    assert not told.stderr
+    return told.stdout
 
 
 def test_the_daemon_begins_again_with_what_the_c_library_reads_at_its_start() -> None:
