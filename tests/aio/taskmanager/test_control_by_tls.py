@@ -39,14 +39,6 @@ def never(problem: Exception) -> None:
 
 
 @pytest.fixture
-async def fake() -> AsyncIterator[FakeJobManager]:
-    job_manager = FakeJobManager(heartbeat_timeout_ms=60_000, reconnect_ms=60_000)
-    await job_manager.start()
-    yield job_manager
-    await job_manager.stop()
-
-
-@pytest.fixture
 async def material() -> Material:
     return Material(SERVER, (AUTHORITY.certificate,))
 

@@ -23,14 +23,6 @@ LIMIT_S = 30
 
 
 @pytest.fixture
-async def fake() -> AsyncIterator[FakeJobManager]:
-    job_manager = FakeJobManager(heartbeat_timeout_ms=60_000, reconnect_ms=60_000)
-    await job_manager.start()
-    yield job_manager
-    await job_manager.stop()
-
-
-@pytest.fixture
 async def proxy(fake: FakeJobManager) -> AsyncIterator[TcpProxy]:
     with TcpProxy(f"127.0.0.1:{fake.port}") as found:
         yield found

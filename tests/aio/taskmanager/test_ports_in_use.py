@@ -26,14 +26,6 @@ def taken() -> Iterator[int]:
 
 
 @pytest.fixture
-async def fake() -> AsyncIterator[FakeJobManager]:
-    job_manager = FakeJobManager(heartbeat_timeout_ms=60_000, reconnect_ms=60_000)
-    await job_manager.start()
-    yield job_manager
-    await job_manager.stop()
-
-
-@pytest.fixture
 async def manager(fake: FakeJobManager, tmp_path: Path) -> AsyncIterator[Processless]:
     async with processless(fake, tmp_path) as found:
         yield found

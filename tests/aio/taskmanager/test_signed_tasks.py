@@ -17,14 +17,6 @@ ATTEMPT = f"{JOB}_{VERTEX}_0_0"
 
 
 @pytest.fixture
-async def fake() -> AsyncIterator[FakeJobManager]:
-    job_manager = FakeJobManager()
-    await job_manager.start()
-    yield job_manager
-    await job_manager.stop()
-
-
-@pytest.fixture
 async def manager(fake: FakeJobManager, tmp_path: Path) -> AsyncIterator[Processless]:
     async with processless(fake, tmp_path, signing=own_signing()) as found:
         await fake.wait_for(lambda: fake.beats)
