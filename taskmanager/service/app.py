@@ -60,7 +60,7 @@ async def _start(configuration: Configuration, services: Services, shutdown: Shu
     directories = Directories.make(configuration)
     services.started(f"working directory: {directories.working}", directories.remove)
     spark = SparkService(configuration, directories.working, own.find_host(configuration))
-    services.started(f"Spark: starting {spark.master}", spark.close, 5_000)
+    services.started(f"Spark: starting{spark.where}", spark.close, 5_000)
     # Most of the modules of this process, which are imported while the JVM starts: a second of a processor.
     from tidegate.taskmanager.service.assembly import start_task_manager
     from tidegate.taskmanager.service.executors.host import start_executor_host

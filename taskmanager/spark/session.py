@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ from tidegate.taskmanager.spark.class_archive import ClassArchive, archive_of, h
 from tidegate.taskmanager.spark.cluster.resources import Available, embedded_resources, executor_resources
 from tidegate.taskmanager.spark.cluster.session_settings import (
     JVM_OPTIONS,
+    REHEARSAL,
     SessionSettings,
     hint_of,
     in_given_jvm,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
     from pyspark.sql import SparkSession
 
+_LOGGERS_OF_A_LOSS = ("org.apache.spark.executor.Executor", "org.apache.spark.scheduler.TaskSetManager")
 _log = logging.getLogger(__name__)
 
 
@@ -175,21 +177,34 @@ class Session:
         """
         from py4j.protocol import Py4JError
 
-        group = "rehearsal"
-        self.context.setJobGroup(group, "rehearsal of a loss", True)
+        self.context.setJobGroup(REHEARSAL, "rehearsal of a loss", True)
         partitions: RDD[object] = self.context.parallelize([], 1)
-        with contextlib.suppress(Py4JError):
+        with contextlib.suppress(Py4JError), self._telling_no_loss():
             partitions.mapPartitionsWithIndex(die).count()
 
         def cancel() -> None:
             with contextlib.suppress(Py4JError, OSError):  # this process may be ending meanwhile
-                self.context.cancelJobGroup(group)
+                self.context.cancelJobGroup(REHEARSAL)
 
         cancelling = threading.Timer(WAIT_S / 2, cancel)
         cancelling.start()
         with contextlib.suppress(Py4JError):
             partitions.mapPartitionsWithIndex(wait).count()
         cancelling.join()
+
+    @contextlib.contextmanager
+    def _telling_no_loss(self) -> Iterator[None]:
+        """Keeps what Spark says of a lost worker out of its log meanwhile."""
+        jvm: JavaObject = self.context._jvm
+        log4j = jvm.org.apache.logging.log4j
+        levels = [(name, log4j.LogManager.getLogger(name).getLevel()) for name in _LOGGERS_OF_A_LOSS]
+        for name in _LOGGERS_OF_A_LOSS:
+            log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
+        try:
+            yield
+        finally:
+            for name, level in levels:
+                log4j.core.config.Configurator.setLevel(name, level)
 
     def rehearse_sql(self) -> None:
         """Reads a small file with a query, as ``from_spark`` does, since the first query of a JVM takes many seconds."""

@@ -8,11 +8,13 @@ from pathlib import Path
 import psutil
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JError
 
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tidegate.connectors.spark.query import check_rows, frame_of_rows, session_for_rows
 from tidegate.model.errors import InvalidJob
 from tidegate.taskmanager.spark.cluster.session_settings import SessionSettings
+from tidegate.taskmanager.spark.partitions import die
 from tidegate.taskmanager.spark.session import Session, start_session
 from tidegate.taskmanager.spark.streams.plan import partitions_of
 
@@ -38,6 +40,28 @@ def test_a_rehearsed_cancellation_ends_by_itself(session: Session, tmp_path: Pat
     session.rehearse()
     wait_until(lambda: not workers(session), HANG_LIMIT_S, "the workers of the rehearsal have ended")
     assert "Attempting to kill" not in (tmp_path / "spark.log").read_text()
+
+
+def test_the_log_of_the_jvm_tells_a_lost_worker_in_a_line_and_nothing_of_a_rehearsal(
+    session: Session, tmp_path: Path
+) -> None:
+    def entries() -> list[str]:
+        """What follows the options of the JVM and the addresses of the machine."""
+        lines = (tmp_path / "spark.log").read_text().splitlines()
+        return [
+            line for line in lines if not line.startswith(("WARNING: ", "NOTE: ")) and " WARN  Utils - " not in line
+        ]
+
+    session.warm_up(1)
+    session.rehearse()
+    wait_until(lambda: not workers(session), HANG_LIMIT_S, "the workers of the rehearsal have ended")
+    assert entries() == []
+    with pytest.raises(Py4JError):
+        session.context.parallelize([], 1).mapPartitionsWithIndex(die).count()
+    told = entries()
+    assert len(told) == 3
+    assert sum(line.endswith(": its Python worker has ended; the TaskManager's log says how") for line in told) == 2
+    assert told[2].endswith(" ERROR TaskSetManager - Task 0 in stage 3.0 failed 1 times; aborting job")
 
 
 def test_a_session_that_follows_another_one_is_the_active_one(tmp_path: Path) -> None:

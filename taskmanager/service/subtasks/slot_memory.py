@@ -14,6 +14,7 @@ from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ErrorInfo, NoResourceAvailable
 from tidegate.model.ids import AllocationId, AttemptId
 from tidegate.model.options import RuntimeOptions, TaskManagerOptions
+from tidegate.model.units import show_size_bytes
 from tidegate.taskmanager.machines.memory.slot_bound import describe_excess
 from tidegate.taskmanager.spark.memory.limits import resident_bytes
 
@@ -29,6 +30,13 @@ class SlotMemory:
     """The setting ``tidegate.taskmanager.memory.machine-size``; 0: not set."""
     reserve_bytes: int = -1
     """The setting ``tidegate.taskmanager.memory.reserve``; -1: not set."""
+
+    def __str__(self) -> str:
+        """Returns what the log says of each slot."""
+        size = f"{show_size_bytes(self.process_bytes)} each" if self.process_bytes else "without a bound of memory"
+        parts = [(self.managed_bytes, "managed"), (self.network_bytes, "for the network")]
+        shares = [f"{show_size_bytes(share)} {what}" for share, what in parts if share]
+        return f"{size} ({', '.join(shares)})" if shares else size
 
     @staticmethod
     def of(configuration: Configuration) -> SlotMemory:

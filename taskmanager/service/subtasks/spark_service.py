@@ -51,11 +51,14 @@ class SparkService:
     def master(self) -> str:
         return self._settings.master
 
+    @property
+    def where(self) -> str:
+        """Returns where Spark runs, as the end of a sentence. An embedded Spark has a master for Spark's sake only, which says nothing of this machine."""
+        return "" if is_embedded(self.master) else f" at {self.master}"
+
     async def ready(self, tell: Callable[[str], None]) -> Session:
         """Waits for Spark; returns the session. ``tell``: informed of what is waited for. Raises ``ExternalError`` when Java or Spark cannot be started."""
-        # An embedded Spark has a master for Spark's sake only, which says nothing of this machine.
-        where = "" if is_embedded(self._settings.master) else f" at {self.master}"
-        tell(f"starting Spark{where}, with its JVM and Python workers (its log: {self._settings.log_path})")
+        tell(f"starting Spark{self.where}, with its JVM and Python workers (its log: {self._settings.log_path})")
         return await asyncio.shield(self._starting)
 
     async def check(self, control_address: str, tell: Callable[[str], None]) -> None:

@@ -77,19 +77,29 @@ _COMPILED_LATER = (
 took 1.7 of 5.3 s of processor time. Long queries pass these numbers at once: an aggregation over 20 million rows took 4.9 to 7.6 s, and 5.9 to 7.6 s without
 them.
 """
-_LOG4J = """\
+_LOST_WORKER = r"(?s):?\\s*(?:org\\.apache\\.spark\\.SparkException: )?Python worker exited unexpectedly.*"
+_SAID_OF_IT = r": its Python worker has ended; the TaskManager's log says how\n"
+REHEARSAL = "rehearsal"
+"""Spark's job group of a rehearsed loss (``Session.rehearse``), whose end its log does not tell."""
+_LOG4J = f"""\
 rootLogger.level = warn
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
 appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %d{yyyy-MM-dd HH:mm:ss,SSS} %-5p %c{1} - %m%n%ex{8}
+appender.stderr.layout.alwaysWriteExceptions = false
+appender.stderr.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss,SSS}} %-5p %c{{1}} - %replace{{%m%n%ex{{8}}}}{{{_LOST_WORKER}}}{{{_SAID_OF_IT}}}
+appender.stderr.filter.rehearsal.type = RegexFilter
+appender.stderr.filter.rehearsal.regex = (?s).*job group {REHEARSAL}.*
+appender.stderr.filter.rehearsal.onMatch = deny
+appender.stderr.filter.rehearsal.onMismatch = neutral
 logger.native.name = org.apache.hadoop.util.NativeCodeLoader
 logger.native.level = error
 logger.conf.name = org.apache.spark.SparkConf
 logger.conf.level = error
 """
+"""Log4j settings of the JVM. A lost Python worker takes a line, without the frames of the JVM's thread that read from it."""
 _LOG4J_ON_DEMAND = """\
 logger.executors.name = org.apache.spark.deploy.client.StandaloneAppClient$ClientEndpoint
 logger.executors.level = info

@@ -87,3 +87,11 @@ def test_a_slot_whose_group_says_how_much_it_has_is_bounded_by_that() -> None:
     [(failed, error)] = decide_overrun(pids, 0, {own: 100 * MIB}, name, lambda pid: 200 * MIB)
     assert failed == attempt(0)
     assert "more than its slot's 100 MiB (by its slot sharing group)" in error.message
+
+
+def test_the_log_says_what_each_slot_has() -> None:
+    assert str(SlotMemory()) == "without a bound of memory"
+    assert str(SlotMemory(0, 200 * MIB, 0)) == "without a bound of memory (200.0 MiB managed)"
+    assert str(SlotMemory(250 * MIB, 100 * MIB, 25 * MIB)) == (
+        "250.0 MiB each (100.0 MiB managed, 25.0 MiB for the network)"
+    )
