@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from tests.sim.laws import Law
 from tests.sim.plant import Plant, patched
@@ -12,11 +13,20 @@ from tidegate.taskmanager.exchange.input_gate import ChannelInputGate
 from tidegate.taskmanager.keyed_state.heap import backend, entries
 from tidegate.taskmanager.keyed_state.heap.backend import KeyedStateBackend
 from tidegate.taskmanager.machines import watermarks as w
+from tidegate.taskmanager.operators.relational import temporal_join
 from tidegate.taskmanager.operators.relational.join import Join
+from tidegate.taskmanager.operators.relational.relational_operator import EntriesOfKey
+from tidegate.taskmanager.operators.relational.temporal_join import TemporalJoin
+from tidegate.taskmanager.operators.rows.pattern_state import QUEUE
 from tidegate.taskmanager.runtime.checkpointing import replay
 
 _freeze, _block, _from_columns = KeyedStateBackend.freeze, ChannelInputGate.block, entries.from_columns
-_change, _valve_on, _take_persisted = Join.change, w.WatermarkValve.on, ChannelInputGate.take_persisted
+_fire, _change, _valve_on, _take_persisted = (
+    TemporalJoin.fire,
+    Join.change,
+    w.WatermarkValve.on,
+    ChannelInputGate.take_persisted,
+)
 
 
 def _freezes_one_side(state: KeyedStateBackend, *when: Any) -> Any:
@@ -54,6 +64,47 @@ def _drops_a_key(layout: Any, *rest: Any) -> Iterator[Any]:
     return iter([one for one in found if one[0] != last])
 
 
+class _Kept:
+    """The state of a key in which rows that a temporal join has emitted stay: only the operator that emitted them knows."""
+
+    def __init__(self, state: EntriesOfKey, emitted: set[Any], key: Any) -> None:
+        self._state, self._emitted, self._key = state, emitted, key
+
+    def all(self) -> dict[Any, Any]:
+        return {name: one for name, one in self._state.all().items() if (self._key, name) not in self._emitted}
+
+    def put(self, name: Any, value: Any) -> None:
+        if value is None and name[0] == "left":
+            self._emitted.add((self._key, name))
+        elif value is not None or name[0] != "next":
+            self._state.put(name, value)
+
+    def get(self, name: Any) -> Any:
+        return self._state.get(name)
+
+
+_emitted: WeakKeyDictionary[TemporalJoin, set[Any]] = WeakKeyDictionary()
+
+
+def _emits_again_when_restored(join: TemporalJoin, state: Any, time_ms: int, out: Any) -> Any:
+    return _fire(join, _Kept(state, _emitted.setdefault(join, set()), join._backend.key), time_ms, out)  # type: ignore[arg-type]
+
+
+def _restores_without(left_out: Callable[[Any, Any], bool]) -> Callable[..., Iterator[Any]]:
+    """``left_out``: of the layout and the name of an entry."""
+
+    def restored(layout: Any, *rest: Any) -> Iterator[Any]:
+        for group, entry, value in _from_columns(layout, *rest):
+            if not left_out(layout, entry[1]):
+                yield group, entry, value
+
+    return restored
+
+
+def _is_named(name: Any, at: int, what: Any) -> bool:
+    return isinstance(name, tuple) and len(name) > at and name[at] == what
+
+
 _EXACT = frozenset({Law.OUTPUT})
 _FAILS = frozenset({Law.OUTPUT, Law.LIVENESS})
 """An operator may also fail, by a row that it does not expect."""
@@ -84,3 +135,47 @@ PLANTS = (
         first_seed=11,
     ),
 )
+
+PLANTS_OF_STATEMENTS = (
+    (
+        "temporal join",
+        Plant(
+            "a row that was emitted is emitted again when it is restored",
+            _EXACT,
+            patched(TemporalJoin, "fire", _emits_again_when_restored),
+        ),
+    ),
+    (
+        "left temporal join",
+        Plant(
+            "a row joins with the newest version",
+            _EXACT,
+            patched(temporal_join, "bisect_right", lambda times, _: len(times)),
+        ),
+    ),
+    (
+        "temporal join",
+        Plant(
+            "versions are not restored",
+            _EXACT,
+            patched(backend, "from_columns", _restores_without(lambda _, name: _is_named(name, 0, "right"))),
+        ),
+    ),
+    (
+        "join of windows",
+        Plant(
+            "rows of one side of a window are not restored",
+            _EXACT,
+            patched(backend, "from_columns", _restores_without(lambda _, name: _is_named(name, 2, 1))),
+        ),
+    ),
+    (
+        "matches",
+        Plant(
+            "rows that wait for their watermark are not restored",
+            _EXACT,
+            patched(backend, "from_columns", _restores_without(lambda layout, _: layout.state_name == QUEUE)),
+        ),
+    ),
+)
+"""Bugs of one operator, each with the statement that runs it."""
