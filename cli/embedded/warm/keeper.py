@@ -15,11 +15,12 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from tidegate.aio.process import write_pid_file
 from tidegate.cli.embedded.children import END_TIMEOUT_S
 from tidegate.cli.embedded.local_cluster import LocalCluster
 from tidegate.cli.embedded.warm.facts import Facts
 from tidegate.cli.embedded.warm.lending import Lending
-from tidegate.cli.embedded.warm.meeting import SOCKET, keeper_of, listen, lock_of
+from tidegate.cli.embedded.warm.meeting import PID, SOCKET, keeper_of, listen, lock_of
 from tidegate.model.errors import Misuse
 from tidegate.model.values import JsonObject
 
@@ -76,8 +77,7 @@ def locked(directory: Path, limit_s: float = LOCK_LIMIT_S) -> int:
                 f"another warm cluster (pid {keeper_of(directory)}) is kept in {directory}; `tidegate cluster keep --stop` ends it"
             )
         time.sleep(_LOOK_S)
-    os.ftruncate(lock, 0)
-    os.write(lock, b"%d\n" % os.getpid())
+    write_pid_file(directory / PID)
     return lock
 
 

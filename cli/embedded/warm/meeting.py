@@ -2,7 +2,8 @@
 
     <home>/clusters/warm/       0700
         socket                  0600; a line of JSON for each message, and descriptors with it
-        keeper.lock             locked while a keeper lives, so that there is one; its pid
+        keeper.lock             locked while a keeper lives, so that there is one
+        keeper.pid              its pid, and when it was started: a pid may be that of another process later
 
 Each side asks the kernel for the other's user, where it tells.
 """
@@ -20,6 +21,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tidegate.aio.process import read_pid_file
 from tidegate.cli.cluster_files import clusters_of
 from tidegate.cli.embedded.warm.facts import Standing
 from tidegate.model.errors import ExternalError, Unreachable
@@ -27,6 +29,7 @@ from tidegate.model.values import JsonObject
 
 SOCKET = "socket"
 LOCK = "keeper.lock"
+PID = "keeper.pid"
 ANSWER_LIMIT_S = 2.0
 """How long a keeper may take to answer what it knows, in seconds. Chosen, not measured: more than that is saved by a cluster of the program's own."""
 _LONGEST = 1 << 20
@@ -166,10 +169,10 @@ def keeper_of(directory: Path) -> int:
     """Returns the pid of the keeper of a directory, also of one that is starting, ending or standing still; 0 without one."""
     try:
         descriptor = lock_of(directory)
-        if descriptor is None:
-            return int((directory / LOCK).read_text(encoding="ascii") or 0)
-    except (OSError, ValueError):
+    except OSError:
         return 0
+    if descriptor is None:
+        return read_pid_file(directory / PID) or 0
     os.close(descriptor)
     return 0
 

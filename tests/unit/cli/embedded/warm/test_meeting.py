@@ -10,10 +10,21 @@ from pathlib import Path
 
 import pytest
 
+from tidegate.aio.process import write_pid_file
 from tidegate.cli.embedded.warm import meeting
 from tidegate.cli.embedded.warm.facts import Facts, Standing, Use
 from tidegate.cli.embedded.warm.keeper import locked
-from tidegate.cli.embedded.warm.meeting import SOCKET, Channel, check_peer, is_met, keeper_of, listen, lock_of, meet
+from tidegate.cli.embedded.warm.meeting import (
+    PID,
+    SOCKET,
+    Channel,
+    check_peer,
+    is_met,
+    keeper_of,
+    listen,
+    lock_of,
+    meet,
+)
 from tidegate.model.errors import ExternalError, Misuse, Unreachable
 
 STANDING = Standing(1, Use.FREE, 0, 1, 1, Facts("1", "c", "i", "p", "u", {}, {"long": "x" * 200_000}))
@@ -133,6 +144,16 @@ def test_the_next_keeper_waits_for_the_end_of_the_one_before(directory: Path) ->
     os.close(before)
     waiting.join()
     os.close(found[0])
+
+
+def test_a_pid_that_is_that_of_another_process_by_now_is_not_the_keepers(directory: Path) -> None:
+    lock = lock_of(directory)
+    assert lock is not None
+    (directory / PID).write_text(f"{os.getpid()} 1.0\n")
+    assert keeper_of(directory) == 0
+    write_pid_file(directory / PID)
+    assert keeper_of(directory) == os.getpid()
+    os.close(lock)
 
 
 def test_where_none_was_kept_there_is_no_keeper(tmp_path: Path) -> None:
