@@ -130,7 +130,8 @@ class BenchCluster:
         self._processes.append(process)
 
     def _environment(self) -> dict[str, str]:
-        return {**os.environ, "PYTHONPATH": str(ROOT)}
+        kept = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        return {**kept, "PYTHONPATH": str(ROOT)}
 
     def _wait_until_it_answers(self) -> None:
         """With the TaskManagers that it was to have."""

@@ -25,7 +25,7 @@ from rich.table import Table
 
 from benchmarks import plots
 from benchmarks.nexmark import events, published
-from benchmarks.nexmark.statements import MINI_BATCH, NOT_IN_FLINK, QUERIES
+from benchmarks.nexmark.statements import NOT_IN_FLINK, QUERIES, SETTINGS
 from benchmarks.nexmark.systems import PARALLELISM, Flink, Run, Spark, System, Tidegate, pieces_of
 from benchmarks.rivals.spark_nexmark import SQL as SPARK_SQL
 
@@ -182,14 +182,12 @@ def report(
     with ExitStack() as stack:
         place = directory or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-bench-")))
         files = EventFiles(place, total)
-        systems: dict[str, System] = {TIDEGATE: stack.enter_context(Tidegate(MINI_BATCH))}
+        systems: dict[str, System] = {TIDEGATE: stack.enter_context(Tidegate(SETTINGS))}
         if "flink" not in without:
-            systems[FLINK] = stack.enter_context(Flink(MINI_BATCH))
+            systems[FLINK] = stack.enter_context(Flink(SETTINGS))
         if "spark" not in without:
             systems[SPARK] = stack.enter_context(Spark())
-        console.print(
-            f"{total:,} events, parallelism {PARALLELISM}, a checkpoint every second; both planners: {MINI_BATCH}"
-        )
+        console.print(f"{total:,} events, parallelism {PARALLELISM}, a checkpoint every second; both: {SETTINGS}")
         for query in queries or tuple(QUERIES):
             found[query] = measure(systems, query, files, limit_s, rounds)
             console.print(table_of({query: found[query]}))
