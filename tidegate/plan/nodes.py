@@ -43,6 +43,8 @@ STATE_TTL_KEY: Final = "table.exec.state.ttl"
 """The option with the TTL of nodes without states of their own in the plan (Flink: ``ExecNodeConfig.getStateRetentionTime``)."""
 INTERVAL_JOIN_CLEANUP_KEY: Final = "table.exec.interval-join.min-cleanup-interval"
 """The option of interval joins that plans do not contain."""
+RANK_CACHE_KEY: Final = "table.exec.rank.topn-cache-size"
+"""The option of top-N that says how many rows are cached."""
 
 
 class Node(PlanPart, frozen=True, kw_only=True, tag_field="type"):

@@ -20,7 +20,7 @@ from tidegate.operator_options import RelationalOptions
 from tidegate.plan import nodes
 from tidegate.plan.expressions import PlanPart
 from tidegate.plan.logical_types import LogicalType, TimeKind
-from tidegate.plan.nodes import INTERVAL_JOIN_CLEANUP_KEY, STATE_TTL_KEY, Node
+from tidegate.plan.nodes import INTERVAL_JOIN_CLEANUP_KEY, RANK_CACHE_KEY, STATE_TTL_KEY, Node
 from tidegate.plan.specs import (
     ConstantRange,
     ConstantRangeWithoutEnd,
@@ -159,6 +159,7 @@ def _rank(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
         upsert_keys=strategy.primary_keys if isinstance(strategy, UpdateFast) else None,
         retracts=isinstance(strategy, Retract),
         ttl_ms=_ttl_ms(node, 0),
+        cached_rows=int((node.configuration or {}).get(RANK_CACHE_KEY, "10000")),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import OrderedDict
 from collections.abc import Sequence
 from functools import cmp_to_key
 from math import copysign
@@ -14,7 +15,7 @@ from tidegate.functions.sql.changelog import DELETE, INSERT, UPDATE_AFTER, UPDAT
 from tidegate.functions.sql.rows import Change, Row, batch_of_repeated
 from tidegate.plan.specs import SortField
 from tidegate.records.batch import ArrowBatch
-from tidegate.taskmanager.operators.relational.relational_operator import RelationalOperator, name_of
+from tidegate.taskmanager.operators.relational.relational_operator import KEEP, RelationalOperator, name_of
 
 
 def sort_key(fields: Sequence[SortField], *, parts_zeros: bool = False) -> Any:
@@ -53,12 +54,19 @@ def _position(rows: Sequence[Row], row: Row) -> int | None:
     return next((at for at, old in enumerate(rows) if name_of(old) == name), None)
 
 
+ROWS_OF_UNKNOWN_RANK = 100
+"""How many rows a cached partition is taken for whose last rank is a field (Flink: ``AbstractTopNFunction.DEFAULT_TOPN_SIZE``)."""
+
+
 class TopN(RelationalOperator):
     """Emits the rows of a partition up to a rank (Top-N), and their changes.
 
     State: the rows in their order; rows after the last rank only if rows can be deleted. ``upsert_keys``: a row replaces the one with the same key
     (``UpdateFast``). ``last_rank``: the field that contains the last rank, if ``ranks`` has none. If it is not a field of the partition,
     the value of the partition's first row is kept and applies to all (Flink: ``AbstractTopNFunction.initRankEnd``).
+
+    ``cached_rows``: with a time to live, so many rows of the partitions that were used last do not expire until a restore, if rows are not deleted: Flink
+    keeps them in memory (recorded with 2.3).
     """
 
     def __init__(
@@ -75,6 +83,7 @@ class TopN(RelationalOperator):
         upsert_keys: Sequence[int] | None,
         retracts: bool,
         ttl_ms: int,
+        cached_rows: int = 0,
     ) -> None:
         super().__init__(name, [partition], schema, ttl_ms)
         self._sort_key = sort_key(order)
@@ -88,6 +97,14 @@ class TopN(RelationalOperator):
         self._upsert_keys = upsert_keys
         self._keeps_all = retracts
         is_first_alone = self._last == 1 and not retracts
+        self._cached: OrderedDict[Any, tuple[int, list[Row]]] | None = None
+        """The key group and the rows of the partitions that were used last, which do not expire."""
+        if ttl_ms and not retracts:
+            self._cached = OrderedDict()
+            self._most_cached = max(cached_rows // (self._last or ROWS_OF_UNKNOWN_RANK), 1)
+        self._caches_what_it_reads = not is_first_alone
+        self._writes_at_snapshots = is_first_alone or upsert_keys is not None
+        """Whether cached partitions are written when a snapshot is taken, which makes them live longer (``FastTop1Function``, ``UpdatableTopNFunction``)."""
         self._tells_ranks = outputs_number or self._first > 0 or is_first_alone
         """Whether a row that takes the rank of another updates it. As in Flink, it does so also without a column of ranks where the first ranks are left out
         (``AbstractTopNFunction.hasOffset``) or there is only one (``FastTop1Function``).
@@ -97,6 +114,40 @@ class TopN(RelationalOperator):
         super().open_states()
         if self._keeps_last_rank:
             self._rank_ends = self.state_of_key("rank-end", self._ttl_ms)
+
+    def read(self, group: int, key: Any, now_ms: int) -> Any:
+        cached = self._cached
+        if cached is None:
+            return super().read(group, key, now_ms)
+        if key in cached:
+            cached.move_to_end(key)
+            return list(cached[key][1])  # what was written must not be changed
+        found = super().read(group, key, now_ms)
+        if found is not None and self._caches_what_it_reads:
+            self._cache(group, key, list(found))
+        return found
+
+    def write(self, group: int, key: Any, state: Any, now_ms: int) -> None:
+        super().write(group, key, state, now_ms)
+        if self._cached is not None:
+            if state is None:
+                self._cached.pop(key, None)
+            else:
+                self._cache(group, key, state)
+
+    def _cache(self, group: int, key: Any, rows: list[Row]) -> None:
+        assert self._cached is not None
+        self._cached[key] = group, rows
+        self._cached.move_to_end(key)
+        if len(self._cached) > self._most_cached:
+            self._cached.popitem(last=False)
+
+    def prepare_snapshot(self, checkpoint_id: int) -> None:
+        super().prepare_snapshot(checkpoint_id)
+        if self._cached and self._writes_at_snapshots:
+            now_ms = self.context.clock.now_ms()
+            for key, (group, rows) in self._cached.items():
+                self._state.write(group, key, rows, now_ms)
 
     def emit(self, out: Sequence[Change]) -> None:
         """Emits changes. A row often occurs in many of them, with one rank after the other, and is converted to columns once."""
@@ -129,6 +180,8 @@ class TopN(RelationalOperator):
             self._unnumbered(before, rows[self._first : self._last], out)
         if not self._keeps_all:
             del rows[self._last :]
+            if replaced is None and self._last is not None and at >= self._last:
+                return KEEP
         return rows or None
 
     def _last_of_partition(self, given: int | None) -> int:

@@ -13,6 +13,7 @@ import pytest
 from tests.unit.taskmanager.operators.harness import MemoryStore, Running, restored_of, spec, split_mode, start
 from tidegate.common.typeinfo import ArrowTypeInfo
 from tidegate.functions.async_batches import AskedBatch, AsyncBatchFunction, BatchCall
+from tidegate.jobmanager.machines.restore.state_assignment import deal_elements
 from tidegate.model.channel_events import UserEvent
 from tidegate.model.checkpoint import RestoredOperator, StateRedistribution
 from tidegate.model.errors import UserFunctionError
@@ -60,10 +61,14 @@ def batch(*values: int) -> pa.RecordBatch:
     return pa.record_batch([pa.array(values, pa.int64())], schema=SCHEMA)
 
 
-def running(restored: RestoredOperator | None = None, **options: Any) -> Running:
+def running(
+    restored: RestoredOperator | None = None, *, subtask: int = 0, parallelism: int = 1, **options: Any
+) -> Running:
     kind = ArrowTypeInfo(SCHEMA)
     return start(
         spec("async_batches", input_types=(kind,), output_type=kind, options={"func": Tens(**options)}),
+        subtask,
+        parallelism,
         restored=restored,
     )
 
@@ -136,6 +141,40 @@ def test_a_snapshot_holds_the_rows_and_events_in_flight_and_a_restore_asks_again
     assert values_of(again) == ([10, 20, 30, 40] if ordered else [10, 30, 40])
     assert again.out.order == ["batch", "event", "batch", "batch"]
     assert not again.snapshot(2).operator
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_rows_in_flight_are_dealt_to_other_numbers_of_subtasks(ordered: bool) -> None:
+    subtasks = [running(subtask=at, parallelism=2, ordered=ordered) for at in range(2)]
+    for number in range(1, 13):
+        feed(subtasks[number % 2], number, number)
+    found: list[int] = []
+    for parallelism in (3, 2):
+        for at, one in enumerate(subtasks):
+            waiting = sorted(one.calls[0].waiting)
+            one.calls[0].answer(*waiting[at : at + 1])
+            found += values_of(one)
+        handles = [handle for one in subtasks for handle in one.snapshot().operator]
+        dealt = deal_elements(handles, parallelism)
+        assert sum(map(bool, dealt)) == parallelism, "every subtask has rows"
+        subtasks = [
+            running(
+                RestoredOperator(
+                    operator=tuple(handle for handle, _, _ in mine),
+                    slices=tuple((first, end) for _, first, end in mine),
+                ),
+                subtask=at,
+                parallelism=parallelism,
+                ordered=ordered,
+            )
+            for at, mine in enumerate(dealt)
+        ]
+    assert 0 < len(found) < 24
+    for one in subtasks:
+        while one.calls[0].waiting:
+            one.calls[0].answer(*one.calls[0].waiting)
+        found += values_of(one)
+    assert sorted(found) == [10 * number for number in range(1, 13) for _ in range(2)]
 
 
 def test_a_check_of_a_savepoint_knows_the_state() -> None:

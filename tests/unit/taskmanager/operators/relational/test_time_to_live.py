@@ -21,8 +21,9 @@ from tidegate.functions.sql.rows import Row
 from tidegate.plan import nodes
 from tidegate.plan.expressions import BoundedWindow, CurrentRow, RexInputRef, RexLiteral, UnboundedPreceding
 from tidegate.plan.logical_types import Field, LogicalType, TimeKind, TypeRoot
-from tidegate.plan.nodes import STATE_TTL_KEY, Node
+from tidegate.plan.nodes import RANK_CACHE_KEY, STATE_TTL_KEY, Node
 from tidegate.plan.specs import (
+    AppendFast,
     ConstantRange,
     OverGroup,
     OverSpec,
@@ -325,4 +326,24 @@ def test_the_first_rows_of_a_partition_begin_anew_when_it_has_expired() -> None:
     assert subtasks.feed([(0, ("a", 9, 0))]) == []
     subtasks.set_clock(298)
     assert subtasks.feed([(0, ("a", 7, 0))]) == [(0, ("a", 7, 0))]
+    subtasks.close()
+
+
+def test_rows_of_a_top_n_do_not_expire_while_its_partition_is_among_those_used_last() -> None:
+    """``AppendOnlyTopNFunction`` keeps them in memory, of so many partitions as hold ``table.exec.rank.topn-cache-size`` rows, and reads no state of theirs."""
+    node = nodes.Rank1(
+        id=1, output_type=row_type(TimeKind.REGULAR), description="Rank", rank_type="ROW_NUMBER", partition=PartitionSpec((0,)),
+        order_by=SortSpec((SortField(1, True, False),)), rank_range=ConstantRange(1, 2), rank_strategy=AppendFast(),
+        output_row_number=False, generate_update_before=True, configuration={RANK_CACHE_KEY: "4"},
+    )  # fmt: skip
+    subtasks = Subtasks(limited(node, "rankState"), [row_type(TimeKind.REGULAR)], [[0]], 1)
+    for key in "abc":
+        assert len(subtasks.feed([(0, (key, 1, 0)), (0, (key, 2, 0))])) == 2
+    subtasks.set_clock(1_000)
+    assert subtasks.feed([(0, ("b", 3, 0)), (0, ("c", 3, 0))]) == []
+    assert subtasks.feed([(0, ("a", 3, 0))]) == [(0, ("a", 3, 0))]
+    assert subtasks.feed([(0, ("c", 4, 0))]) == []
+    assert subtasks.feed([(0, ("b", 4, 0))]) == [(0, ("b", 4, 0))]
+    subtasks.rescale(2)
+    assert subtasks.feed([(0, ("c", 4, 0))]) == [(0, ("c", 4, 0))]
     subtasks.close()
