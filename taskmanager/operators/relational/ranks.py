@@ -102,9 +102,9 @@ class TopN(RelationalOperator):
         if ttl_ms and not retracts:
             self._cached = OrderedDict()
             self._most_cached = max(cached_rows // (self._last or ROWS_OF_UNKNOWN_RANK), 1)
-        self._caches_what_it_reads = not is_first_alone
-        self._writes_at_snapshots = is_first_alone or upsert_keys is not None
-        """Whether cached partitions are written when a snapshot is taken, which makes them live longer (``FastTop1Function``, ``UpdatableTopNFunction``)."""
+        self._is_first_alone = is_first_alone
+        self._changed: set[Any] = set()
+        """The cached partitions of rows with keys that were changed since the last snapshot."""
         self._tells_ranks = outputs_number or self._first > 0 or is_first_alone
         """Whether a row that takes the rank of another updates it. As in Flink, it does so also without a column of ranks where the first ranks are left out
         (``AbstractTopNFunction.hasOffset``) or there is only one (``FastTop1Function``).
@@ -123,31 +123,41 @@ class TopN(RelationalOperator):
             cached.move_to_end(key)
             return list(cached[key][1])  # what was written must not be changed
         found = super().read(group, key, now_ms)
-        if found is not None and self._caches_what_it_reads:
+        if found is not None and not self._is_first_alone:
             self._cache(group, key, list(found))
         return found
 
     def write(self, group: int, key: Any, state: Any, now_ms: int) -> None:
         super().write(group, key, state, now_ms)
-        if self._cached is not None:
-            if state is None:
-                self._cached.pop(key, None)
-            else:
-                self._cache(group, key, state)
+        if self._cached is None:
+            return
+        if state is None:
+            self._cached.pop(key, None)
+            self._changed.discard(key)
+        else:
+            self._cache(group, key, state)
+            if self._upsert_keys is not None:
+                self._changed.add(key)
 
     def _cache(self, group: int, key: Any, rows: list[Row]) -> None:
         assert self._cached is not None
         self._cached[key] = group, rows
         self._cached.move_to_end(key)
         if len(self._cached) > self._most_cached:
-            self._cached.popitem(last=False)
+            evicted, _ = self._cached.popitem(last=False)
+            self._changed.discard(evicted)
 
     def prepare_snapshot(self, checkpoint_id: int) -> None:
+        """Writes cached partitions again, which live longer by that: all of them where there is one rank (``FastTop1Function``), and those that were changed
+        where rows have keys (``UpdatableTopNFunction``)."""
         super().prepare_snapshot(checkpoint_id)
-        if self._cached and self._writes_at_snapshots:
-            now_ms = self.context.clock.now_ms()
-            for key, (group, rows) in self._cached.items():
-                self._state.write(group, key, rows, now_ms)
+        if self._cached is None:
+            return
+        now_ms = self.context.clock.now_ms()
+        for key in self._cached if self._is_first_alone else self._changed:
+            group, rows = self._cached[key]
+            self._state.write(group, key, rows, now_ms)
+        self._changed.clear()
 
     def emit(self, out: Sequence[Change]) -> None:
         """Emits changes. A row often occurs in many of them, with one rank after the other, and is converted to columns once."""
