@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -9,10 +11,10 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.accessible import faint_texts, faults, violations
 from tests.browser.chromium import OpenPage
-from tests.browser.stage import Stage, job_of, wide_pipeline
+from tests.browser.stage import Stage, job_of, take, wide_pipeline
 from tests.browser.views import settled, url_of
 from tests.contract.rest.scene import Scene
-from tests.unit.jobmanager.machines.cluster_kit import running_job
+from tests.unit.jobmanager.machines.cluster_kit import CHECKPOINTED, running_job, until_triggered
 
 RUNS, SINGLE, ALL = 7, 5, 40
 
@@ -123,6 +125,60 @@ def test_it_is_zoomed_by_buttons_and_keys(large: Stage, open_page: OpenPage) -> 
     page.keyboard.press("0")
     expect(page.locator(".graph")).to_have_class("graph far farthest")
     assert width_of(box) == pytest.approx(fitting)
+
+
+def zooms(page: Page) -> None:
+    """The graph of the page fits at first, and is zoomed by buttons and keys."""
+    expect(page.locator(".vertex")).to_have_count(ALL)
+    box = page.locator(".vertex").first
+    fitting = width_of(box)
+    assert not page.locator(".vertex").evaluate_all(_TOUCHING)
+    assert faults(page) == []
+    assert violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    expect(page.locator(".graph")).to_have_class(re.compile(r"\bfar\b"))
+    for _ in range(4):
+        page.get_by_role("button", name="Zoom in").click()
+    expect(page.locator(".graph")).to_have_class("graph")
+    assert width_of(box) > 2 * fitting
+    page.locator(".graph").focus()
+    page.keyboard.press("0")
+    expect(page.locator(".graph")).to_have_class(re.compile(r"\bfar\b"))
+    assert width_of(box) == pytest.approx(fitting)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_checkpoint_is_seen_over_a_graph_that_is_zoomed(open_page: OpenPage, width: int) -> None:
+    cluster = running_job(wide_pipeline(), CHECKPOINTED, slots=8)
+    until_triggered(cluster, 1)
+    take(cluster, 1)
+    with Stage(Scene(cluster)) as stage:
+        page = settled(open_page(f"{stage.url}#/jobs/{job_of(stage.scene)}/checkpoints/1", width))
+        zooms(page)
+        page.goto(f"{stage.url}#/jobs/{job_of(stage.scene)}")
+        expect(page.get_by_role("button", name="Fit")).to_have_attribute("aria-pressed", "true")
+
+
+def test_a_large_plan_is_zoomed(stage: Stage, open_page: OpenPage) -> None:
+    page = settled(open_page(f"{stage.url}#/submit"))
+    nodes = [
+        {
+            "id": f"{n}",
+            "description": f"step {n}",
+            "parallelism": 2,
+            "inputs": [{"id": f"{n - 1}", "ship_strategy": "HASH"}],
+        }
+        for n in range(1, ALL)
+    ]
+    plan = {"name": "orders", "nodes": [*reversed(nodes), {"id": "0", "description": "Source", "parallelism": 2}]}
+    page.route(re.compile("jars/upload"), lambda route: route.fulfill(json={"filename": "/jars/own.py"}))
+    page.route(
+        re.compile("jars/own.py/plan"),
+        lambda route: route.fulfill(content_type="application/json", body=json.dumps({"plan": plan})),
+    )
+    page.get_by_label("Job file").set_input_files({"name": "own.py", "mimeType": "text/x-python", "buffer": b"print()"})
+    page.get_by_role("button", name="Show the plan").click()
+    zooms(page)
 
 
 def test_a_small_graph_has_no_tools(stage: Stage, open_page: OpenPage) -> None:

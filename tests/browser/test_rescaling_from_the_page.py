@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.browser.accessible import faint_texts, faults, violations
 from tests.browser.chromium import OpenPage
@@ -53,3 +55,25 @@ def test_one_vertex_is_rescaled_with_those_that_change_with_it(stage: Stage, ope
     expect(dialog.get_by_role("listitem").nth(1)).to_have_text("Sink: files: 2 → 1 subtask; no state")
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
+
+
+def test_a_slow_job_manager_is_asked_one_question_at_a_time_and_then_the_last_one(
+    stage: Stage, open_page: OpenPage
+) -> None:
+    page = settled(open_page(url_of(stage, "graph")))
+    held: list[Route] = []
+    page.route(re.compile("web/rescale"), lambda route: held.append(route))
+    page.get_by_role("button", name="Rescale …").click()
+    dialog = page.get_by_role("dialog", name="Rescale the job")
+    subtasks = dialog.get_by_label("Subtasks")
+    with page.expect_request(re.compile("parallelism=3")):
+        subtasks.fill("3")
+    for number in ("4", "5", "1"):
+        subtasks.fill(number)
+    assert len(held) == 1
+    with page.expect_request(re.compile("parallelism=1")):
+        held[0].continue_()
+    expect(dialog.get_by_role("listitem")).to_have_count(0)
+    held[1].continue_()
+    expect(dialog.get_by_role("listitem").filter(has_text="window by user, 1 min: 2 → 1 subtask")).to_be_visible()
+    assert len(held) == 2

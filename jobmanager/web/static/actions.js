@@ -128,20 +128,23 @@ const ALL = "all";
 // Asks what would change while the form is filled in; the JobManager decides again when it is sent.
 export function rescaleJob(job, vertex) {
   const state = { vertex: vertex ? vertex.id : ALL, parallelism: vertex ? vertex.parallelism : Math.max(...job.vertices.map((each) => each.parallelism)), plan: null, error: "" };
-  let asked = 0;
-  openDialog("Rescale the job", (close, update) => {
+  let wanted = 0; // how often what is wanted has changed
+  let isAsking = false;
+  let isOpen = true;
+  const dialog = openDialog("Rescale the job", (close, update) => {
+    // One question at a time: what is typed while it is answered is asked for afterwards, and only the last of it.
     const look = async () => {
-      const mine = (asked += 1);
-      state.plan = null;
-      state.error = "";
+      Object.assign(state, { plan: null, error: "" });
+      wanted += 1;
       update();
-      if (!(state.parallelism >= 1)) return;
-      try {
-        const plan = await ask("GET", `web/rescale?${new URLSearchParams({ job: job.id, parallelism: state.parallelism, vertex: state.vertex === ALL ? "" : state.vertex })}`);
-        if (mine === asked) state.plan = plan;
-      } catch (error) {
-        if (mine === asked) state.error = error.message;
+      if (isAsking) return;
+      isAsking = true;
+      for (let asked = 0; asked !== wanted && isOpen; ) {
+        asked = wanted;
+        const found = state.parallelism >= 1 ? await planOf(job, state) : {};
+        if (asked === wanted) Object.assign(state, found);
       }
+      isAsking = false;
       update();
     };
     const isReady = state.plan !== null && !state.plan.refusal && state.plan.changes.length > 0;
@@ -168,6 +171,15 @@ export function rescaleJob(job, vertex) {
       ),
     ];
   });
+  dialog.addEventListener("close", () => (isOpen = false));
+}
+
+async function planOf(job, { vertex, parallelism }) {
+  try {
+    return { plan: await ask("GET", `web/rescale?${new URLSearchParams({ job: job.id, parallelism, vertex: vertex === ALL ? "" : vertex })}`) };
+  } catch (error) {
+    return { error: error.message };
+  }
 }
 
 function moves({ plan, error }) {

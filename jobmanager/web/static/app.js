@@ -7,7 +7,8 @@ import { Live } from "./live.js";
 import { header, keys } from "./shell.js";
 import { explanation, isKeptFrom, isSignedOut, look } from "./session.js";
 import { clusterView } from "./cluster.js";
-import { jobView } from "./job.js";
+import { isJob, jobView } from "./job.js";
+import { isCheckpoint } from "./travel.js";
 import { submitView } from "./submit.js";
 import { logsView } from "./logs.js";
 import { configurationView } from "./configuration.js";
@@ -20,20 +21,28 @@ let scheduled = false;
 export const live = new Live(render, () => look(signed), () => !isSignedOut());
 
 function route() {
-  const path = decodeURIComponent(location.hash.replace(/^#\/?/, "")).split("/").filter(Boolean);
-  if (path[0] === "jobs" && path[1]) return { name: "job", job: path[1], tab: path[2] || "graph", item: path[3], part: path[4] };
+  const path = location.hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decoded);
+  if (path[0] === "jobs" && path[1]) return { name: "job", job: path[1].toLowerCase(), tab: path[2] || "graph", item: path[3], part: path[4] };
   const name = ["submit", "logs", "configuration"].includes(path[0]) ? path[0] : "cluster";
   return { name, item: path[1] };
+}
+
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part; // a % that somebody typed
+  }
 }
 
 const VIEWS = { cluster: clusterView, job: jobView, submit: submitView, logs: logsView, configuration: configurationView };
 
 function looksAt(where) {
-  if (where.name !== "job") return {};
+  if (where.name !== "job" || !isJob(where.job)) return {};
   return {
     job: where.job,
     vertex: where.tab === "vertices" ? where.item : undefined,
-    checkpoint: where.tab === "checkpoints" ? where.item : undefined,
+    checkpoint: where.tab === "checkpoints" && isCheckpoint(where.item) ? where.item : undefined,
   };
 }
 
@@ -69,7 +78,7 @@ function showTab() { // on a narrow screen the tabs scroll sideways
 }
 
 function footer(hello) {
-  return h("footer", { key: "footer" }, hello ? `tidegate ${hello.version} · Python ${hello.python} · generation ${hello.generation.slice(0, 8)}` : "");
+  return h("footer", { key: "footer" }, hello ? `tidegate ${hello.version} · Python ${hello.python} · generation ${hello.generation.slice(-8)}` : "");
 }
 
 let last = "";

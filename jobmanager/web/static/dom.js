@@ -63,7 +63,7 @@ function update(node, value) {
   for (const name in value.props) if ((value.props[name] !== before[name] || name === "value") && !(isList && name === "value")) set(node, name, value.props[name], before[name]);
   node.tgProps = value.props;
   if (!value.props.own) patch(node, value.children); // `own`: somebody else fills it
-  if (isList) set(node, "value", value.props.value);
+  if (isList && value.props.value !== undefined) set(node, "value", value.props.value); // else it is the reader's own choice
 }
 
 function set(node, name, value, before) {

@@ -16,7 +16,7 @@ const ALL = "all";
 export function flamesTab({ data, where, kept, render, nowMs }) {
   const { job } = data;
   const vertex = job.vertices.find((each) => each.id === where.item) || job.vertices[0];
-  const state = (kept[`flames-${job.id}`] ||= { kind: "full", subtask: ALL, vertex: "", answer: null, error: "", requestedMs: 0, root: [] });
+  const state = (kept[`flames-${job.id}`] ||= { kind: "full", subtask: ALL, vertex: "", answer: null, error: "", requestedMs: 0, asked: "", root: [] });
   if (state.vertex !== vertex.id) Object.assign(state, { vertex: vertex.id, subtask: ALL, answer: null, root: [], requestedMs: 0 });
   look(state, job, vertex, nowMs, render);
   return h(
@@ -30,21 +30,17 @@ export function flamesTab({ data, where, kept, render, nowMs }) {
 function look(state, job, vertex, nowMs, render) {
   const isThere = state.answer !== null && (state.answer.endTimestamp > 0 || state.answer.endTimestamp === -1 || state.answer.endTimestamp === -2);
   if (isThere || nowMs - state.requestedMs < AGAIN_MS || isOver(job.state)) return;
-  state.requestedMs = nowMs;
   const query = queryOf(state);
   const wanted = `${state.vertex} ${query}`;
-  ask("GET", `jobs/${job.id}/vertices/${vertex.id}/flamegraph?${query}`).then(
-    (answer) => {
-      if (wanted !== `${state.vertex} ${queryOf(state)}`) return;
-      state.answer = answer;
-      state.error = "";
+  if (state.asked === wanted) return; // it is not answered yet
+  Object.assign(state, { requestedMs: nowMs, asked: wanted });
+  ask("GET", `jobs/${job.id}/vertices/${vertex.id}/flamegraph?${query}`)
+    .then((answer) => ({ answer, error: "" }), (error) => ({ error: error.message }))
+    .then((found) => {
+      if (state.asked !== wanted) return;
+      Object.assign(state, { asked: "" }, wanted === `${state.vertex} ${queryOf(state)}` ? found : {});
       render();
-    },
-    (error) => {
-      state.error = error.message;
-      render();
-    },
-  );
+    });
 }
 
 function queryOf(state) {

@@ -8,10 +8,10 @@ const STEP = 1.25;
 const NEAREST = 1.5;
 export const FARTHEST = 0.35;
 
-// What is remembered of how the graph of a job is looked at.
-export function viewOf(job, kept) {
-  return (kept[`graph-${job.id}`] ||= { zoom: "fit", now: 1, isFolded: true, opened: new Set(), text: "", at: 0 });
-}
+export const newView = () => ({ zoom: "fit", now: 1, isFolded: true, opened: new Set(), text: "", at: 0 });
+
+// What is remembered of how a graph of a job is looked at.
+export const viewOf = (job, kept, name = "graph") => (kept[`${name}-${job.id}`] ||= newView());
 
 export const isLarge = (job) => job.vertices.length >= LARGE;
 
@@ -27,7 +27,7 @@ export function seen(job, view) {
 export function open(run, view, render) {
   view.opened.add(run[0].id);
   render();
-  inNextFrame(() => document.querySelector(`.vertex[data-vertex="${run[0].id}"]`)?.focus());
+  inNextFrame(() => document.querySelector(`.vertex[data-vertex="${CSS.escape(run[0].id)}"]`)?.focus());
 }
 
 function zoomBy(factor, view, render) {
@@ -36,7 +36,7 @@ function zoomBy(factor, view, render) {
 }
 
 // The keys of the graph itself.
-export function zoomKeys(view, render) {
+function zoomKeys(view, render) {
   return (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "+" || event.key === "-") zoomBy(event.key === "+" ? STEP : 1 / STEP, view, render);
@@ -51,7 +51,6 @@ export function tools({ job, view, found, render }) {
   if (!isLarge(job)) return null;
   const straight = runs(job.vertices.map((vertex) => vertex.id), job.edges);
   const areFolded = view.isFolded && straight.some((run) => !view.opened.has(run[0]));
-  const zoom = (factor) => () => zoomBy(factor, view, render);
   const look = (step) => {
     if (found.length === 0) return;
     view.at = (view.at + step + found.length) % found.length;
@@ -88,13 +87,21 @@ export function tools({ job, view, found, render }) {
         },
         areFolded ? "Expand all" : "Collapse runs",
       ),
-    h(
-      "div",
-      { class: "actions", role: "group", "aria-label": "Zoom" },
-      h("button", { type: "button", "aria-label": "Zoom out", disabled: view.now <= FARTHEST, onclick: zoom(1 / STEP) }, "−"),
-      h("button", { type: "button", "aria-label": "Zoom in", disabled: view.now >= NEAREST, onclick: zoom(STEP) }, "+"),
-      h("button", { type: "button", "aria-pressed": view.zoom === "fit" ? "true" : "false", onclick: () => ((view.zoom = "fit"), render()) }, "Fit"),
-    ),
+    zoomTools(view, render),
+  );
+}
+
+// What a graph needs to be drawn as near as it is looked at, where it is large.
+export const zoomed = (job, view, render) => (isLarge(job) ? { view, onkeydown: zoomKeys(view, render) } : {});
+
+export function zoomTools(view, render) {
+  const zoom = (factor) => () => zoomBy(factor, view, render);
+  return h(
+    "div",
+    { class: "actions", role: "group", "aria-label": "Zoom" },
+    h("button", { type: "button", "aria-label": "Zoom out", disabled: view.now <= FARTHEST, onclick: zoom(1 / STEP) }, "−"),
+    h("button", { type: "button", "aria-label": "Zoom in", disabled: view.now >= NEAREST, onclick: zoom(STEP) }, "+"),
+    h("button", { type: "button", "aria-pressed": view.zoom === "fit" ? "true" : "false", onclick: () => ((view.zoom = "fit"), render()) }, "Fit"),
   );
 }
 

@@ -14,9 +14,11 @@ import { exceptionsTab } from "./exceptions.js";
 import { stateTab } from "./statebrowser.js";
 import { settingsCard } from "./configuration.js";
 
+export const isJob = (id) => /^[0-9a-f]{32}$/i.test(id);
+
 export function jobView(context) {
   const { data, where, nowMs } = context;
-  if (data.gone) {
+  if (data.gone || !isJob(where.job)) {
     return { title: "No such job", content: [h("h1", { key: "title" }, "No such job"), h("p", { key: "text" }, `The JobManager does not know ${where.job}. `, h("a", { href: "#/" }, "Back to the cluster"))] };
   }
   const { job, checkpoints, exceptions } = data;

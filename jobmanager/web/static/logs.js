@@ -40,7 +40,8 @@ async function list(state, base, render) {
   try {
     const { logs } = await ask("GET", `${base}/logs`);
     state.files = [...logs].sort((a, b) => b.mtime - a.mtime);
-    const first = state.files.find((file) => file.name.endsWith(".log")) || state.files[0]; // what the process logs, before what it prints
+    const newestOf = (name) => state.files.find((file) => file.name.includes(name) && file.name.endsWith(".log"));
+    const first = newestOf(base === "jobmanager" ? base : "taskmanager") || newestOf("") || state.files[0]; // what the process logs, before what it prints
     if (first) await open(state, base, first.name, render);
   } catch (error) {
     state.error = error.message;
@@ -54,10 +55,11 @@ async function open(state, base, name, render) {
   render();
   try {
     const text = await ask("GET", `${base}/logs/${encodeURIComponent(name)}`);
+    if (name !== state.file) return; // another one was chosen meanwhile
     state.note = text.length > SHOWN_BYTES ? "the end of a longer file" : "";
     state.text = text.slice(-SHOWN_BYTES);
   } catch (error) {
-    state.note = error.message;
+    if (name === state.file) state.note = error.message;
   }
   render();
   requestAnimationFrame(() => requestAnimationFrame(toTheEnd)); // where the newest lines are
@@ -66,13 +68,15 @@ async function open(state, base, name, render) {
 // Reads the file again while it is followed and looked at. Who has scrolled up stays there.
 async function follow(state, base, render) {
   const here = location.hash;
-  while (state.isFollowed && location.hash === here) {
+  const mine = (state.follower = {}); // one who follows it anew replaces this
+  const goesOn = () => state.isFollowed && state.follower === mine && location.hash === here;
+  while (goesOn()) {
     await new Promise((done) => setTimeout(done, AGAIN_MS));
-    if (document.hidden || !state.isFollowed || location.hash !== here) continue;
+    if (document.hidden || !goesOn()) continue;
     const name = state.file;
     try {
       const text = await ask("GET", `${base}/logs/${encodeURIComponent(name)}`);
-      if (name !== state.file) continue;
+      if (name !== state.file || !goesOn()) continue;
       const shown = document.querySelector("pre.log");
       const isAtEnd = shown && shown.scrollHeight - shown.scrollTop - shown.clientHeight < 40;
       state.text = text.slice(-SHOWN_BYTES);
@@ -83,12 +87,13 @@ async function follow(state, base, render) {
       render();
       if (isAtEnd) requestAnimationFrame(() => requestAnimationFrame(toTheEnd));
     } catch (error) {
+      if (state.follower !== mine) return;
       state.note = error.message;
       state.isFollowed = false;
       render();
     }
   }
-  state.isFollowed = false;
+  if (state.follower === mine) state.isFollowed = false;
 }
 
 function toTheEnd() {

@@ -31,7 +31,7 @@ export function plotsTab(context) {
   const vertex = job.vertices.find((each) => each.id === where.item);
   const subtask = vertex && where.part !== undefined ? Number(where.part) : -1;
   const name = `plots-${job.id}-${vertex ? vertex.id : ""}-${subtask}`;
-  const state = (kept[name] ||= { answer: null, error: "", requestedMs: 0, filter: "", at: null });
+  const state = (kept[name] ||= { answer: null, error: "", requestedMs: 0, isAsked: false, filter: "", at: null });
   look(state, job, vertex, subtask, nowMs, render);
   return [
     h(
@@ -44,17 +44,16 @@ export function plotsTab(context) {
 }
 
 function look(state, job, vertex, subtask, nowMs, render) {
-  if (nowMs - state.requestedMs < AGAIN_MS || (state.answer !== null && isOver(job.state))) return;
-  state.requestedMs = nowMs;
+  if (state.isAsked || nowMs - state.requestedMs < AGAIN_MS || (state.answer !== null && isOver(job.state))) return;
+  Object.assign(state, { requestedMs: nowMs, isAsked: true });
   const query = new URLSearchParams({ job: job.id, ...(vertex ? { vertex: vertex.id } : {}), ...(subtask >= 0 ? { subtask } : {}) });
   ask("GET", `web/plots?${query}`).then(
     (answer) => {
-      state.answer = answer;
-      state.error = "";
+      Object.assign(state, { answer, error: "", isAsked: false });
       render();
     },
     (error) => {
-      state.error = error.message;
+      Object.assign(state, { error: error.message, isAsked: false });
       render();
     },
   );

@@ -31,16 +31,15 @@ function one(row, nowMs) {
     h("td", {}, row.trigger),
     h("td", {}, shapes(row.vertices)),
     h("td", { class: "num" }, duration((row.end_ms ?? nowMs) - row.start_ms)),
-    h("td", {}, h("span", { class: `badge plain ${row.outcome === "FAILED" ? "bad" : row.outcome === null ? "warn" : ""}` }, row.outcome === null ? "under way" : row.outcome.toLowerCase()), " ", h("span", { class: "muted" }, row.reason ?? row.states.at(-1).toLowerCase())),
+    h("td", {}, h("span", { class: `badge plain ${row.outcome === "FAILED" ? "bad" : row.outcome === null ? "warn" : ""}` }, row.outcome === null ? "under way" : row.outcome.toLowerCase()), " ", h("span", { class: "muted" }, row.reason ?? row.states.at(-1)?.toLowerCase())),
   );
 }
 
 // Vertices that change alike are one line.
 function shapes(vertices) {
-  const texts = vertices.map((vertex) => ({ name: vertex.name, text: change(vertex) }));
-  const [first] = texts;
-  if (texts.every((one) => one.text === first.text)) return first.text;
-  return h("ul", { class: "plain" }, texts.map((one) => h("li", { key: one.name }, `${one.name}: ${one.text}`)));
+  const texts = vertices.map(change);
+  if (texts.every((text) => text === texts[0])) return texts[0];
+  return h("ul", { class: "plain" }, texts.map((text, at) => h("li", { key: at }, `${vertices[at].name}: ${text}`))); // two may have one name
 }
 
 function change({ before, after, upper }) {

@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { ask, useToken } from "./api.js";
-import { openDialog } from "./actions.js";
+import { openDialog, say } from "./actions.js";
 
 const ROLES = ["view", "data", "operate", "deploy"];
 let session = { users: false };
@@ -61,10 +61,14 @@ export function signIn(changed) {
 }
 
 async function signOut(changed) {
-  session = await ask("DELETE", "web/session");
+  try {
+    session = await ask("DELETE", "web/session");
+  } catch (error) {
+    return say(`Sign out: ${error.message}`, true);
+  }
   useToken("");
   changed();
-  signIn(changed);
+  return signIn(changed);
 }
 
 export function button(changed) {

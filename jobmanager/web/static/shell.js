@@ -48,7 +48,7 @@ export function keys({ route, render }) {
   redraw = render;
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-    if (event.target.closest("input, textarea, select, dialog")) return;
+    if (event.target.closest("input, textarea, select") || document.querySelector("dialog[open]")) return;
     if (event.key === "?") return help();
     if (!areKeysOn) return undefined;
     if (event.key === "t") return nextTheme();

@@ -8,13 +8,14 @@ import { bytes, moment, whole } from "./format.js";
 import { kindOf } from "./checkpoints.js";
 
 const ROWS = 50;
+const TRIES = 3; // so often the newest checkpoint is taken instead of one that is gone
 
 export function stateTab({ data, where, kept, render }) {
   const { job, checkpoints } = data;
   if (!checkpoints) return h("p", { key: "wait", class: "muted" }, "Asking the JobManager …");
   const complete = checkpoints.history.filter((item) => item.status === "COMPLETED" && !item.discarded);
-  const state = (kept[`state-${job.id}`] ||= { checkpoint: null, overview: null, error: "", chosen: null, key: "", rows: null, wait: false });
-  const own = state.error ? (complete[0]?.id ?? state.checkpoint) : (state.checkpoint ?? complete[0]?.id); // the newest one may have replaced what was asked for
+  const state = (kept[`state-${job.id}`] ||= { checkpoint: null, overview: null, error: "", chosen: null, key: "", rows: null, wait: false, misses: 0 });
+  const own = state.error && state.misses < TRIES ? (complete[0]?.id ?? state.checkpoint) : (state.checkpoint ?? complete[0]?.id); // the newest one may have replaced what was asked for
   const wanted = where.item === undefined ? own : Number(where.item);
   if (wanted !== undefined && wanted !== state.checkpoint) open(state, job, wanted, render);
   return [
@@ -44,7 +45,7 @@ function chooser(job, complete, state) {
 }
 
 function content(state, job, complete, render) {
-  if (state.error) return h("div", { class: "body" }, h("p", { class: "note warn" }, state.error));
+  if (state.error) return h("div", { class: "body stack" }, h("p", { class: "note warn" }, state.error), state.misses >= TRIES && complete.length > 0 && h("div", {}, h("button", { type: "button", onclick: () => newest(state, job, render) }, "Read the newest checkpoint")));
   if (state.checkpoint === null) return h("p", { class: "empty" }, "There is state to look into when a checkpoint is complete and kept.");
   if (state.overview === null) return h("p", { class: "empty", role: "status" }, `Checkpoint ${state.checkpoint} is read …`);
   const rows = state.overview.operators.flatMap((operator) => operator.states.map((each) => ({ operator, each })));
@@ -134,12 +135,18 @@ function table(state, job, render) {
   ];
 }
 
+function newest(state, job, render) {
+  Object.assign(state, { misses: 0, checkpoint: null });
+  location.hash = `#/jobs/${job.id}/state`;
+  render();
+}
+
 function open(state, job, checkpoint, render) {
   Object.assign(state, { checkpoint, overview: null, error: "" });
   request(job, { checkpoint }).then((answer) => {
     if (state.checkpoint !== checkpoint) return;
-    if (answer.error) state.error = answer.error;
-    else state.overview = answer;
+    if (answer.error) Object.assign(state, { error: answer.error, misses: state.misses + 1 });
+    else Object.assign(state, { overview: answer, misses: 0 });
     const rows = answer.error ? [] : answer.operators.flatMap((operator) => operator.states.map((each) => ({ operator, each })));
     state.chosen = state.chosen && (rows.find((row) => row.operator.id === state.chosen.operator.id && row.each.name === state.chosen.each.name) || null);
     if (state.chosen) read(state, job, 0, render); // the same state in another checkpoint
@@ -149,9 +156,10 @@ function open(state, job, checkpoint, render) {
 
 function read(state, job, from, render) {
   const { checkpoint, chosen, key } = state;
+  const mine = (state.asked = {});
   state.wait = true;
   request(job, { checkpoint, operator: chosen.operator.id, state: chosen.each.name, from, ...(key ? { key } : {}) }).then((answer) => {
-    if (state.checkpoint !== checkpoint || state.chosen !== chosen) return;
+    if (state.checkpoint !== checkpoint || state.asked !== mine) return;
     state.rows = answer;
     state.wait = false;
     render();

@@ -5,6 +5,7 @@ import { ask } from "./api.js";
 import { say } from "./actions.js";
 import { plural } from "./format.js";
 import { graph } from "./graph.js";
+import { isLarge, newView, zoomed, zoomTools } from "./graphtools.js";
 
 const CLAIMS = [
   ["NO_CLAIM", "The job takes a full checkpoint of its own; the files stay yours"],
@@ -26,7 +27,7 @@ export function submitView({ kept, render }) {
       },
     );
   }
-  return { title: "Submit a job", content: [h("h1", { key: "title" }, "Submit a job"), state.error && h("p", { key: "error", class: "note bad", role: "alert" }, state.error), body(state, render), state.plan && preview(state.plan)] };
+  return { title: "Submit a job", content: [h("h1", { key: "title" }, "Submit a job"), state.error && h("p", { key: "error", class: "note bad", role: "alert" }, state.error), body(state, render), state.plan && preview(state.plan, state.view, render)] };
 }
 
 function body(state, render) {
@@ -56,14 +57,17 @@ function body(state, render) {
 }
 
 // What would run, without running it: the program is executed up to its job.
-function preview({ name, nodes }) {
+function preview({ name, nodes }, view, render) {
   const vertices = nodes.toReversed().map((node) => ({ id: node.id, name: text_of(node.description), parallelism: node.parallelism }));
   const edges = nodes.flatMap((node) => (node.inputs || []).map((input) => ({ source: input.id, target: node.id, partitioner: input.ship_strategy })));
+  const job = { name, vertices, edges };
+  const inside = (vertex) => [h("span", { class: "name" }, vertex.name), h("span", { class: "sub" }, h("span", {}, plural(vertex.parallelism, "subtask")))];
+  const drawn = graph({ job, height: 94, label: `Graph of ${name}`, inside, ...zoomed(job, view, render) });
   return h(
     "section",
     { key: "plan", class: "card", "aria-labelledby": "plan-title" },
-    h("header", {}, h("h2", { id: "plan-title" }, `Plan of ${name}`), h("span", { class: "muted small" }, "Nothing runs yet.")),
-    graph({ job: { name, vertices, edges }, height: 94, label: `Plan of ${name}`, inside: (vertex) => [h("span", { class: "name" }, vertex.name), h("span", { class: "sub" }, h("span", {}, plural(vertex.parallelism, "subtask")))] }),
+    h("header", {}, h("h2", { id: "plan-title" }, `Plan of ${name}`), h("span", { class: "muted small" }, "Nothing runs yet."), isLarge(job) && zoomTools(view, render)),
+    drawn,
   );
 }
 
@@ -82,7 +86,7 @@ const submit = (form, state, render) =>
 const look = (form, state, render) =>
   attempt(form, state, render, async (id, request) => {
     const { plan } = await ask("POST", `jars/${id}/plan`, request);
-    state.plan = plan;
+    Object.assign(state, { plan, view: newView() });
   });
 
 // Uploads the file, unless it is the one before, and goes on with its id and what the form says.

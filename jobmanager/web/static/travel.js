@@ -3,6 +3,7 @@
 import { h } from "./dom.js";
 import { bytes, duration, moment, plural, whole } from "./format.js";
 import { graph } from "./graph.js";
+import { isLarge, viewOf, zoomed, zoomTools } from "./graphtools.js";
 import { badge } from "./states.js";
 import { kindOf, remark, took } from "./checkpoints.js";
 
@@ -21,9 +22,12 @@ const SHOWN = 6;
 const MORE = 100;
 const PLAY_MS = 6000;
 
+export const isCheckpoint = (text) => /^\d{1,18}$/.test(text);
+
 export function travelTab(context) {
   const { data, where, kept, render, nowMs } = context;
-  const { checkpoint, job } = data;
+  const { job } = data;
+  const checkpoint = isCheckpoint(where.item) ? data.checkpoint : null;
   if (checkpoint === undefined) return h("p", { key: "wait", class: "muted" }, "Asking the JobManager …");
   if (checkpoint === null) return h("p", { key: "gone", class: "note" }, `The history has no checkpoint ${where.item} (any more). `, h("a", { href: `#/jobs/${job.id}/checkpoints` }, "All checkpoints"));
   const open = checkpoint.open.map(([vertex, subtask, cause]) => ({ vertex, subtask, cause, key: String([vertex, subtask]) }));
@@ -35,7 +39,7 @@ export function travelTab(context) {
   const critical = new Set(checkpoint.path.map(String));
   return [
     summary(checkpoint, job, nowMs),
-    isShown && over(job, tracks, totalMs, state, checkpoint, render),
+    isShown && over(job, tracks, totalMs, state, checkpoint, viewOf(job, kept, "travel-graph"), render),
     isShown && timeline(job, tracks, open, totalMs, state, checkpoint, critical, render),
     tracks.length > 0 && causes(job, tracks, checkpoint),
   ];
@@ -76,7 +80,7 @@ function summary(checkpoint, job, nowMs) {
 
 // ---- over the graph --------------------------------------------------------------------------------------------------
 
-function over(job, tracks, totalMs, state, checkpoint, render) {
+function over(job, tracks, totalMs, state, checkpoint, view, render) {
   const atMs = state.atMs ?? totalMs;
   const byVertex = job.vertices.map((_, number) => tracks.filter((each) => each.vertex === number));
   const numbers = new Map(job.vertices.map((vertex, number) => [vertex.id, number]));
@@ -85,21 +89,23 @@ function over(job, tracks, totalMs, state, checkpoint, render) {
     state.isPlaying = false;
     render();
   };
+  const drawn = graph({
+    job,
+    height: 94,
+    label: `Barriers over the graph at ${duration(atMs)}`,
+    how: () => "",
+    look: {
+      edge: (edge) => byVertex[numbers.get(edge.source)].some((each) => each.ends[1] <= atMs) && byVertex[numbers.get(edge.target)].some((each) => each.ends[1] > atMs),
+      style: (vertex) => ({ "--state": stateColour(byVertex[numbers.get(vertex.id)], vertex.parallelism, atMs) }),
+    },
+    inside: (vertex) => stages(vertex, byVertex[numbers.get(vertex.id)], atMs),
+    ...zoomed(job, view, render),
+  });
   return h(
     "section",
     { key: "over", class: "card", "aria-labelledby": "over-title" },
-    h("header", {}, h("h2", { id: "over-title" }, "The barriers over the graph"), h("span", { class: "muted small" }, "Move the time, or let it run slowly.")),
-    graph({
-      job,
-      height: 94,
-      label: `Barriers over the graph at ${duration(atMs)}`,
-      how: () => "",
-      look: {
-        edge: (edge) => byVertex[numbers.get(edge.source)].some((each) => each.ends[1] <= atMs) && byVertex[numbers.get(edge.target)].some((each) => each.ends[1] > atMs),
-        style: (vertex) => ({ "--state": stateColour(byVertex[numbers.get(vertex.id)], vertex.parallelism, atMs) }),
-      },
-      inside: (vertex) => stages(vertex, byVertex[numbers.get(vertex.id)], atMs),
-    }),
+    h("header", {}, h("h2", { id: "over-title" }, "The barriers over the graph"), h("span", { class: "muted small" }, "Move the time, or let it run slowly."), isLarge(job) && zoomTools(view, render)),
+    drawn,
     h(
       "div",
       { class: "player" },

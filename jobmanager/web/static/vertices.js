@@ -4,7 +4,7 @@ import { h } from "./dom.js";
 import { bytes, clock, duration, percent, perSecond, plural, short, watermark, whole } from "./format.js";
 import { attempts } from "./attempts.js";
 import { graph } from "./graph.js";
-import { isLarge, open, seen, tools, viewOf, zoomKeys } from "./graphtools.js";
+import { open, seen, tools, viewOf, zoomed } from "./graphtools.js";
 import { findings } from "./findings.js";
 import { rescales } from "./rescales.js";
 import { may, maySee } from "./session.js";
@@ -34,7 +34,7 @@ function graphOf({ data, nowMs, where, kept, render }) {
   const told = new Set((data.findings || []).map((each) => each.vertex));
   const drawn = graph({
     job: { ...job, vertices, edges },
-    ...(isLarge(job) ? { view, onkeydown: zoomKeys(view, render) } : {}),
+    ...zoomed(job, view, render),
     label: `Graph of ${job.name}`,
     link: (vertex) => (vertex.run ? () => open(vertex.run, view, render) : `#/jobs/${job.id}/vertices/${vertex.id}`),
     how: (edge) => (sent(edge) > 0 ? perSecond(sent(edge)) : ""),
