@@ -1,4 +1,4 @@
-"""The page in front of a JobManager that is slow, and at addresses that somebody has typed: nothing piles up, and each says what it is."""
+"""The page in front of a JobManager that is slow, and at mistyped addresses: nothing piles up, and each view says what it lacks."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_checkpoints_that_are_gone_before_they_are_read_are_not_asked_for_for_ev
     complete()
     expect(page.get_by_role("link", name=re.compile("^Checkpoints ?12$"))).to_be_visible()
     assert len(asked) == 3
-    asked.append("the one that nobody asked for")
+    asked.append("none")
     again.click()
     expect(page.get_by_role("combobox", name="Which checkpoint")).to_have_value("14")
     expect(again).to_be_visible()
