@@ -23,6 +23,10 @@ _TOUCHING = """(boxes) => {
   return places.some((a, at) => places.slice(at + 1).some((b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom));
 }"""
 _CUT = """(boxes) => boxes.filter((node) => node.querySelector(".loads").getBoundingClientRect().bottom > node.getBoundingClientRect().bottom).length"""
+_CUT_INSIDE = """(boxes) => boxes.filter((node) => {
+  const end = node.getBoundingClientRect().bottom;
+  return [...node.querySelectorAll(".name, .stages")].some((part) => part.getBoundingClientRect().bottom > end);
+}).length"""
 _LETTERS_PX = """(names) => Math.min(...names.map((node) => {
   const range = document.createRange();
   range.selectNodeContents(node);
@@ -33,6 +37,16 @@ _LETTERS_PX = """(names) => Math.min(...names.map((node) => {
 @pytest.fixture
 def large() -> Iterator[Stage]:
     with Stage(Scene(running_job(wide_pipeline(), slots=8))) as stage:
+        yield stage
+
+
+@pytest.fixture
+def taken() -> Iterator[Stage]:
+    """The same graph, of whose job a checkpoint was taken."""
+    cluster = running_job(wide_pipeline(), CHECKPOINTED, slots=8)
+    until_triggered(cluster, 1)
+    take(cluster, 1)
+    with Stage(Scene(cluster)) as stage:
         yield stage
 
 
@@ -133,6 +147,7 @@ def zooms(page: Page) -> None:
     box = page.locator(".vertex").first
     fitting = width_of(box)
     assert not page.locator(".vertex").evaluate_all(_TOUCHING)
+    assert page.locator(".vertex").evaluate_all(_CUT_INSIDE) == 0
     assert faults(page) == []
     assert violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -148,15 +163,11 @@ def zooms(page: Page) -> None:
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_a_checkpoint_is_seen_over_a_graph_that_is_zoomed(open_page: OpenPage, width: int) -> None:
-    cluster = running_job(wide_pipeline(), CHECKPOINTED, slots=8)
-    until_triggered(cluster, 1)
-    take(cluster, 1)
-    with Stage(Scene(cluster)) as stage:
-        page = settled(open_page(f"{stage.url}#/jobs/{job_of(stage.scene)}/checkpoints/1", width))
-        zooms(page)
-        page.goto(f"{stage.url}#/jobs/{job_of(stage.scene)}")
-        expect(page.get_by_role("button", name="Fit")).to_have_attribute("aria-pressed", "true")
+def test_a_checkpoint_is_seen_over_a_graph_that_is_zoomed(taken: Stage, open_page: OpenPage, width: int) -> None:
+    page = settled(open_page(f"{taken.url}#/jobs/{job_of(taken.scene)}/checkpoints/1", width))
+    zooms(page)
+    page.goto(f"{taken.url}#/jobs/{job_of(taken.scene)}")
+    expect(page.get_by_role("button", name="Fit")).to_have_attribute("aria-pressed", "true")
 
 
 def test_a_large_plan_is_zoomed(stage: Stage, open_page: OpenPage) -> None:
@@ -179,6 +190,19 @@ def test_a_large_plan_is_zoomed(stage: Stage, open_page: OpenPage) -> None:
     page.get_by_label("Job file").set_input_files({"name": "own.py", "mimeType": "text/x-python", "buffer": b"print()"})
     page.get_by_role("button", name="Show the plan").click()
     zooms(page)
+
+
+def test_keys_that_come_before_the_page_is_drawn_count_each(large: Stage, open_page: OpenPage) -> None:
+    page = graph_of(large, open_page)
+    zooms = """async (keys) => {
+      const { newView, zoomed } = await import("/web/graphtools.js");
+      const view = newView();
+      const { onkeydown } = zoomed({ vertices: Array(40) }, view, () => {});
+      for (const key of keys) onkeydown({ key });
+      return view.zoom;
+    }"""
+    assert page.evaluate(zooms, ["-", "-"]) == pytest.approx(0.64)
+    assert page.evaluate(zooms, ["-", "-", "+", "0"]) == "fit"
 
 
 def test_a_small_graph_has_no_tools(stage: Stage, open_page: OpenPage) -> None:

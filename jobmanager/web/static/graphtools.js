@@ -31,7 +31,7 @@ export function open(run, view, render) {
 }
 
 function zoomBy(factor, view, render) {
-  view.zoom = Math.min(NEAREST, Math.max(FARTHEST, view.now * factor));
+  view.zoom = view.now = Math.min(NEAREST, Math.max(FARTHEST, view.now * factor)); // the next key may come before it is drawn
   render();
 }
 

@@ -62,7 +62,7 @@ function preview({ name, nodes }, view, render) {
   const edges = nodes.flatMap((node) => (node.inputs || []).map((input) => ({ source: input.id, target: node.id, partitioner: input.ship_strategy })));
   const job = { name, vertices, edges };
   const inside = (vertex) => [h("span", { class: "name" }, vertex.name), h("span", { class: "sub" }, h("span", {}, plural(vertex.parallelism, "subtask")))];
-  const drawn = graph({ job, height: 94, label: `Graph of ${name}`, inside, ...zoomed(job, view, render) });
+  const drawn = graph({ job, ...(isLarge(job) ? {} : { height: 94 }), label: `Graph of ${name}`, inside, ...zoomed(job, view, render) });
   return h(
     "section",
     { key: "plan", class: "card", "aria-labelledby": "plan-title" },

@@ -91,7 +91,7 @@ function over(job, tracks, totalMs, state, checkpoint, view, render) {
   };
   const drawn = graph({
     job,
-    height: 94,
+    ...(isLarge(job) ? {} : { height: 94 }), // a box of a large graph is seen from afar
     label: `Barriers over the graph at ${duration(atMs)}`,
     how: () => "",
     look: {
