@@ -38,7 +38,7 @@ _SHORT_LIST = 3
 
 
 @dataclass(frozen=True, slots=True)
-class SubtaskMetrics:
+class SubtaskLoad:
     """The means of a subtask over the last minute: rows per second in (of a source: out), and shares of its time."""
 
     index: int
@@ -48,13 +48,13 @@ class SubtaskMetrics:
 
 
 @dataclass(frozen=True, slots=True)
-class VertexMetrics:
+class VertexLoad:
     """What is known of a vertex. ``covered_ms``: the time that the means of its subtasks are over; ``state``: the bytes of its state in
     completed checkpoints, oldest first, ``step_ms`` apart; ``operators``: the mean share of a subtask's time by operator."""
 
     vertex_id: VertexId
     name: str
-    subtasks: Sequence[SubtaskMetrics]
+    subtasks: Sequence[SubtaskLoad]
     covered_ms: int
     inputs: Sequence[tuple[VertexId, Partitioner]] = ()
     operators: Mapping[str, float] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class JobFinding:
     advice: str
 
 
-def decide_findings(vertices: Sequence[VertexMetrics]) -> list[JobFinding]:
+def decide_findings(vertices: Sequence[VertexLoad]) -> list[JobFinding]:
     """Returns what is found: operators that hold up others, then skew, then growth; each in the order of the vertices."""
     by_id = {vertex.vertex_id: vertex for vertex in vertices}
     slow = [found for vertex in vertices if (found := _slow(vertex, by_id)) is not None]
@@ -82,7 +82,7 @@ def decide_findings(vertices: Sequence[VertexMetrics]) -> list[JobFinding]:
     return [*slow, *skewed, *growing]
 
 
-def _slow(vertex: VertexMetrics, by_id: Mapping[VertexId, VertexMetrics]) -> JobFinding | None:
+def _slow(vertex: VertexLoad, by_id: Mapping[VertexId, VertexLoad]) -> JobFinding | None:
     """Returns that a vertex holds up its producers: one of them waits, and it does not wait itself but works."""
     if not vertex.subtasks:
         return None
@@ -116,7 +116,7 @@ def _slow(vertex: VertexMetrics, by_id: Mapping[VertexId, VertexMetrics]) -> Job
     )
 
 
-def _skewed(vertex: VertexMetrics) -> JobFinding | None:
+def _skewed(vertex: VertexLoad) -> JobFinding | None:
     """Returns that one subtask has far more rows than a mean one."""
     count, total = len(vertex.subtasks), sum(each.rows_s for each in vertex.subtasks)
     if count < 2 or total * vertex.covered_ms < 1000 * LEAST_ROWS * count:
@@ -146,7 +146,7 @@ def _skewed(vertex: VertexMetrics) -> JobFinding | None:
     )
 
 
-def _growing(vertex: VertexMetrics) -> JobFinding | None:
+def _growing(vertex: VertexLoad) -> JobFinding | None:
     """Returns that the state of a vertex grows: the least size in each part of the time is larger than in the part before."""
     sizes = vertex.state
     watched_ms = (len(sizes) - 1) * vertex.step_ms
@@ -169,7 +169,7 @@ def _growing(vertex: VertexMetrics) -> JobFinding | None:
     )
 
 
-def _waits(vertex: VertexMetrics) -> float:
+def _waits(vertex: VertexLoad) -> float:
     """Returns the share of time for which the subtask that waits longest is backpressured."""
     return max((each.backpressured for each in vertex.subtasks), default=0.0)
 

@@ -13,7 +13,7 @@ from statistics import fmean
 from tidegate.jobmanager.machines.views import CheckpointView, JobView, VertexView
 from tidegate.jobmanager.rest.backend import Backend, MetricStore
 from tidegate.jobmanager.web.checkpoint_causes import CheckpointCauses
-from tidegate.jobmanager.web.findings import JobFinding, SubtaskMetrics, VertexMetrics, decide_findings
+from tidegate.jobmanager.web.findings import JobFinding, SubtaskLoad, VertexLoad, decide_findings
 from tidegate.jobmanager.web.job_parts import rates_of
 from tidegate.jobmanager.web.series import JOB, STEP_MS, Scope, Series
 from tidegate.model.channel_events import END_OF_TIME
@@ -144,7 +144,7 @@ def _checkpointed(view: CheckpointView) -> Checkpointed:
     return found
 
 
-def _metrics(job: JobView, vertex: VertexView, series: Series, measures: MetricStore) -> VertexMetrics:
+def _metrics(job: JobView, vertex: VertexView, series: Series, measures: MetricStore) -> VertexLoad:
     """Returns the metrics of a vertex from which findings are decided; without subtasks where one of them has too few reports."""
     rates = rates_of(vertex, measures) or {}
     inputs = job.graph.inputs_of(vertex.vertex_id)
@@ -156,11 +156,11 @@ def _metrics(job: JobView, vertex: VertexView, series: Series, measures: MetricS
         if min(map(len, values.values())) >= RECENT_STEPS // 2:
             recent[subtask.index] = values
     is_whole = len(recent) == len(vertex.subtasks)
-    return VertexMetrics(
+    return VertexLoad(
         vertex.vertex_id,
         vertex.name,
         tuple(
-            SubtaskMetrics(index, fmean(values[rows]), fmean(values["busy"]), fmean(values["backpressured"]))
+            SubtaskLoad(index, fmean(values[rows]), fmean(values["busy"]), fmean(values["backpressured"]))
             for index, values in recent.items()
         )
         if is_whole

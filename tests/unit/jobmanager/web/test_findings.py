@@ -13,8 +13,8 @@ from tidegate.jobmanager.web.findings import (
     LEAST_ROWS,
     UNEVEN,
     JobFinding,
-    SubtaskMetrics,
-    VertexMetrics,
+    SubtaskLoad,
+    VertexLoad,
     decide_findings,
 )
 from tidegate.jobmanager.web.series import SAMPLES, STEP_MS
@@ -31,26 +31,26 @@ def of(
     *inputs: tuple[str, Partitioner],
     busy: Sequence[float] | float = 0.2,
     backpressured: float = 0.0,
-) -> VertexMetrics:
+) -> VertexLoad:
     """A vertex with a subtask for each of ``rows_s``, measured for a minute."""
     shares = [busy] * len(rows_s) if isinstance(busy, float) else busy
     subtasks = [
-        SubtaskMetrics(index, rows, share, backpressured)
+        SubtaskLoad(index, rows, share, backpressured)
         for index, (rows, share) in enumerate(zip(rows_s, shares, strict=True))
     ]
     edges = [(VertexId(source), partitioner) for source, partitioner in inputs]
-    return VertexMetrics(VertexId(name), name, subtasks, MINUTE_MS, edges)
+    return VertexLoad(VertexId(name), name, subtasks, MINUTE_MS, edges)
 
 
-def with_state(sizes: Sequence[float]) -> VertexMetrics:
+def with_state(sizes: Sequence[float]) -> VertexLoad:
     return replace(of("totals", [10.0]), state=sizes, step_ms=STEP_MS)
 
 
-def sentences(*vertices: VertexMetrics) -> list[str]:
+def sentences(*vertices: VertexLoad) -> list[str]:
     return [found.sentence for found in decide_findings(vertices)]
 
 
-def only(*vertices: VertexMetrics) -> JobFinding:
+def only(*vertices: VertexLoad) -> JobFinding:
     (found,) = decide_findings(vertices)
     return found
 
