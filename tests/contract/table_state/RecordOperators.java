@@ -11,6 +11,7 @@ import org.apache.flink.configuration.Configuration;
 import org.apache.flink.runtime.checkpoint.OperatorSubtaskState;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
+import org.apache.flink.state.rocksdb.EmbeddedRocksDBStateBackend;
 import org.apache.flink.streaming.api.operators.StreamOperatorFactory;
 import org.apache.flink.streaming.api.operators.TwoInputStreamOperator;
 import org.apache.flink.streaming.api.transformations.OneInputTransformation;
@@ -92,7 +93,7 @@ public class RecordOperators {
         found.put("uid", chosen.getUid());
         List<Object> changes = new ArrayList<>();
         for (JsonNode steps : one.get("runs")) {
-            changes.add(new Driven(chosen).all(steps));
+            changes.add(new Driven(chosen, one.get("backend").asText()).all(steps));
         }
         found.put("changes", changes);
     }
@@ -125,13 +126,15 @@ public class RecordOperators {
     @SuppressWarnings({"unchecked", "rawtypes"})
     private static class Driven {
         private final Transformation chosen;
+        private final String backend;
         private final List<RowType> types = new ArrayList<>();
         private final RowType emitted;
         private AbstractStreamOperatorTestHarness harness;
         private long now;
 
-        Driven(Transformation chosen) {
+        Driven(Transformation chosen, String backend) {
             this.chosen = chosen;
+            this.backend = backend;
             for (Object input : chosen.getInputs()) {
                 types.add(((InternalTypeInfo<RowData>) ((Transformation) input).getOutputType()).toRowType());
             }
@@ -195,6 +198,9 @@ public class RecordOperators {
                                 (KeySelector) two.getStateKeySelector1(),
                                 (KeySelector) two.getStateKeySelector2(),
                                 (TypeInformation) two.getStateKeyType());
+            }
+            if (backend.equals("rocksdb")) {
+                harness.setStateBackend(new EmbeddedRocksDBStateBackend());
             }
             harness.setup(new RowDataSerializer(emitted));
             harness.setStateTtlProcessingTime(now);

@@ -57,6 +57,8 @@ class Kind:
     has_order: bool = True
     tables: tuple[str, ...] = ()
     """More tables than the inputs."""
+    backend: str = "hashmap"
+    """Flink's. Functions that change rows which they have put into state give other results with its heap, which keeps the objects."""
     drops_before: bool = False
     """Rows before an update do not come to the operator."""
     is_given_counts: bool = False
@@ -143,7 +145,9 @@ def _ranks() -> Iterator[Kind]:
     yield Kind("three rows in order", "rank", "SELECT * FROM t ORDER BY v LIMIT 3", (Input("k v"),))
     first = "SELECT {} FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY {}) AS r FROM t) WHERE r = 1"
     yield Kind("first row by the clock", "deduplicate", first.format("k, v", "pt"), (Input("k v pt"),))
-    yield Kind("last row by the clock", "deduplicate", first.format("k, v", "pt DESC"), (Input("k v pt"),))
+    yield Kind(
+        "last row by the clock", "deduplicate", first.format("k, v", "pt DESC"), (Input("k v pt"),), backend="rocksdb"
+    )
     yield Kind("first row by event time", "deduplicate", first.format("k, v, ts", "ts"), (Input("k v ts"),))
     yield Kind("last row by event time", "deduplicate", first.format("k, v, ts", "ts DESC"), (Input("k v ts"),))
     duplicates = (("table.exec.source.cdc-events-duplicate", "true"),)
@@ -180,7 +184,13 @@ def _overs() -> Iterator[Kind]:
     for name, frame in frames.items():
         yield Kind(f"over {name} by the clock", "over-aggregate", over.format("pt", frame), (Input("k v pt"),))
         yield Kind(f"over {name} by event time", "over-aggregate", over.format("ts", frame), (Input("k v ts"),))
-    yield Kind("over all rows in an order", "over-aggregate", over.format("id", frames["all rows"]), (Input("k v id"),))
+    yield Kind(
+        "over all rows in an order",
+        "over-aggregate",
+        over.format("id", frames["all rows"]),
+        (Input("k v id"),),
+        backend="rocksdb",
+    )
 
 
 def _timed() -> Iterator[Kind]:
@@ -267,6 +277,7 @@ def cases() -> list[dict[str, Any]]:
                     "tables": [*tables, *kind.tables],
                     "options": {**dict(kind.options), **ttl},
                     "has_order": kind.has_order,
+                    "backend": kind.backend,
                     "runs": [
                         _steps(kind, random.Random(f"{kind.name} {what} {at}"), "restored" in what)
                         for at in range(count)

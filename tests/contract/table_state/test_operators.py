@@ -25,10 +25,6 @@ OTHERWISE: Mapping[str, tuple[str, ...]] = {
     "first two of counts, with ranks": ("ttl, restored",),
     "first two of changes, without ranks": ("ttl, restored",),
     "three rows of changes": ("ttl", "ttl, restored"),
-    # A row that is equal to the one before differs in Flink by the kind that its heap state has kept from it, and updates that by itself.
-    "last row by the clock": ("restored",),
-    # Flink's function begins anew behind a restore, in its harness, with a time to live and without.
-    "over all rows in an order": ("ttl, restored", "restored"),
 }
 """What is known to differ from Flink (docs/internals/state_ttl.md), by kind."""
 RECORDED = {one["name"]: one for one in recorded()}
