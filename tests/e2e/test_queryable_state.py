@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.e2e.cluster import JOBS, Cluster
@@ -80,9 +79,8 @@ def test_live_and_consistent_values_across_kills_and_another_parallelism(served:
         assert all(a <= b for a, b in zip(consistent, counts(client, watch), strict=True)), "read uncommitted is ahead"
         assert sum(counts(client, watch)) > sum(before), "live values follow the job"
 
-        (subtask, *_) = [process for one in cluster.task_managers for process in one.subtasks()]
         consistent = checkpointed(client, watch)
-        psutil.Process(subtask.pid).kill()
+        cluster.subtask_of(watch, "numbers", 0).kill()
         after = counts(client, watch)
         assert all(a <= b for a, b in zip(consistent, after, strict=True)), "a restart loses nothing that was completed"
         watch.wait_for(lambda moment: moment.status.restarts == 1, HANG_LIMIT_S, "the job restarted")
