@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import json
 import lzma
-import os
-import subprocess
-import tempfile
 from pathlib import Path
 
 from tests.contract.cep.cases import cases
 from tests.contract.cep.patterns import MATCHES
-from tests.servers.flink_environment import flink_environment
-from tests.servers.jars import fetched, java
+from tests.servers.flink_harness import found_by
 
 HERE = Path(__file__).parent
 LARGEST = 6_000
@@ -24,19 +20,8 @@ LARGEST = 6_000
 
 
 def main() -> None:
-    home = flink_environment().home
-    harness = fetched(HERE.parent / "triggers" / "pom.xml", "flink-harness")
-    path = os.pathsep.join(f"{place}/*" for place in (harness, home / "lib"))
     made = cases()
-    with tempfile.TemporaryDirectory() as directory:
-        given, written = Path(directory, "cases.json"), Path(directory, "matches.json")
-        given.write_text(json.dumps(made))
-        compiler = str(Path(java()).with_name("javac")) if os.sep in java() else "javac"
-        compile_ = [compiler, "-nowarn", "-cp", path, "-d", directory, str(HERE / "RecordMatches.java")]
-        run = [java(), "-cp", f"{directory}{os.pathsep}{path}", "RecordMatches", str(given), str(written)]
-        for command in (compile_, run):  # compiled first: Flink loads the functions by their classes' names
-            subprocess.run(command, check=True, timeout=300)
-        found = json.loads(written.read_text())
+    found = found_by(HERE / "RecordMatches.java", made, 300)
     kept = [
         case | one
         for case, one in zip(made, found, strict=True)

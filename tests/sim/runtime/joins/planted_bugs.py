@@ -87,7 +87,8 @@ _emitted: WeakKeyDictionary[TemporalJoin, set[Any]] = WeakKeyDictionary()
 
 
 def _emits_again_when_restored(join: TemporalJoin, state: Any, time_ms: int, out: Any) -> Any:
-    return _fire(join, _Kept(state, _emitted.setdefault(join, set()), join._backend.key), time_ms, out)  # type: ignore[arg-type]
+    kept: Any = _Kept(state, _emitted.setdefault(join, set()), join._backend.key)
+    return _fire(join, kept, time_ms, out)
 
 
 def _restores_without(left_out: Callable[[Any, Any], bool]) -> Callable[..., Iterator[Any]]:
