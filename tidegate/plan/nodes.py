@@ -45,6 +45,10 @@ INTERVAL_JOIN_CLEANUP_KEY: Final = "table.exec.interval-join.min-cleanup-interva
 """The option of interval joins that plans do not contain."""
 RANK_CACHE_KEY: Final = "table.exec.rank.topn-cache-size"
 """The option of top-N that says how many rows are cached."""
+MINI_BATCH_KEY: Final = "table.exec.mini-batch.enabled"
+"""The option by which operators gather rows, and process them together."""
+MINI_BATCH_SIZE_KEY: Final = "table.exec.mini-batch.size"
+"""The option with the most rows that an operator gathers."""
 
 
 class Node(PlanPart, frozen=True, kw_only=True, tag_field="type"):

@@ -20,7 +20,14 @@ from tidegate.operator_options import RelationalOptions
 from tidegate.plan import nodes
 from tidegate.plan.expressions import PlanPart
 from tidegate.plan.logical_types import LogicalType, TimeKind
-from tidegate.plan.nodes import INTERVAL_JOIN_CLEANUP_KEY, RANK_CACHE_KEY, STATE_TTL_KEY, Node
+from tidegate.plan.nodes import (
+    INTERVAL_JOIN_CLEANUP_KEY,
+    MINI_BATCH_KEY,
+    MINI_BATCH_SIZE_KEY,
+    RANK_CACHE_KEY,
+    STATE_TTL_KEY,
+    Node,
+)
 from tidegate.plan.specs import (
     ConstantRange,
     ConstantRangeWithoutEnd,
@@ -50,6 +57,10 @@ from tidegate.taskmanager.operators.relational.interval_join import TableInterva
 from tidegate.taskmanager.operators.relational.join import Join
 from tidegate.taskmanager.operators.relational.match import Match
 from tidegate.taskmanager.operators.relational.matching import Matcher
+from tidegate.taskmanager.operators.relational.mini_batches import (
+    EventTimeMiniBatchAssigner,
+    ProcessingTimeMiniBatchAssigner,
+)
 from tidegate.taskmanager.operators.relational.over import OverAggregate
 from tidegate.taskmanager.operators.relational.ranks import TopN
 from tidegate.taskmanager.operators.relational.relational_operator import RelationalOperator
@@ -79,6 +90,10 @@ def make_relational(name: str, options: RelationalOptions, schema: pa.Schema) ->
     if options.functions is not None:
         assert isinstance(operator, RelationalOperator)
         operator.call_functions(options.functions)
+    configuration = options.node.configuration or {}
+    if configuration.get(MINI_BATCH_KEY) == "true" and (size := int(configuration.get(MINI_BATCH_SIZE_KEY, "-1"))) > 1:
+        assert isinstance(operator, RelationalOperator)
+        operator.gather(size)
     return operator
 
 
@@ -95,7 +110,7 @@ def _group_aggregate(name: str, options: RelationalOptions, schema: pa.Schema) -
         generates_update_before=node.generate_update_before,
         retracts=node.need_retraction,
         folds=isinstance(node, nodes.PythonGroupAggregate1)  # as PyFlink does with the rows of a bundle
-        or (node.configuration or {}).get("table.exec.mini-batch.enabled") == "true",
+        or (node.configuration or {}).get(MINI_BATCH_KEY) == "true",
         ttl_ms=_ttl_ms(node, 0),
     )
 
@@ -495,6 +510,14 @@ def _watermark_assigner(name: str, options: RelationalOptions, schema: pa.Schema
     )
 
 
+def _mini_batch_assigner(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
+    node = options.node
+    assert isinstance(node, nodes.MiniBatchAssigner1)
+    found = node.mini_batch_interval
+    by_clock = found.mode == "ProcTime"
+    return (ProcessingTimeMiniBatchAssigner if by_clock else EventTimeMiniBatchAssigner)(found.interval)
+
+
 def _calc(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
     node = options.node
     assert isinstance(node, nodes.Calc1)
@@ -529,6 +552,7 @@ _MAKERS: dict[type[Node], Callable[[str, RelationalOptions, pa.Schema], Operator
     nodes.IntervalJoin1: _interval_join,
     nodes.OverAggregate1: _over_aggregate,
     nodes.WatermarkAssigner1: _watermark_assigner,
+    nodes.MiniBatchAssigner1: _mini_batch_assigner,
     nodes.Calc1: _calc,
     nodes.WindowTableFunction1: _window_table_function,
     nodes.TemporalSort1: _temporal_sort,

@@ -22,12 +22,14 @@ from tidegate.columnar.keys.hashing import hash_columns, key_groups
 from tidegate.common.typeinfo import Types
 from tidegate.functions.base import UserCode
 from tidegate.functions.sql.rows import Change, Row, batch_of, changes_of, values_of
+from tidegate.model.channel_events import UserEvent
 from tidegate.model.program import KeySpec
 from tidegate.records.batch import ArrowBatch, Batch
 from tidegate.records.canonical.forms import EncodedKey, canonical_key, canonical_keys
 from tidegate.taskmanager.keyed_state.backend import KeyedEntries, KeyedTable
 from tidegate.taskmanager.keyed_state.entry import Entry
 from tidegate.taskmanager.keyed_state.ttl import Sweep, Ttl
+from tidegate.taskmanager.operators.relational.mini_batches import MiniBatch
 from tidegate.taskmanager.operators.rows.keyed import KeyedOperator
 from tidegate.taskmanager.operators.user_code.user_function import UserFunction
 
@@ -282,6 +284,11 @@ class RelationalOperator(KeyedOperator):
         self._ttl_ms = ttl_ms
         self._states: list[StateOfKey | EntriesOfKeys] = []
         self._user: UserFunction | None = None
+        self._mini_batch: MiniBatch | None = None
+
+    def gather(self, size: int) -> None:
+        """Processes rows in mini-batches of so many rows at most (``table.exec.mini-batch.size``)."""
+        self._mini_batch = MiniBatch(size)
 
     def call_functions(self, functions: UserCode) -> None:
         """Registers user functions, which are opened and closed with the operator."""
@@ -321,6 +328,33 @@ class RelationalOperator(KeyedOperator):
         data = batch.data
         if not data.num_rows:
             return
+        if self._mini_batch is None:
+            self._process(data, input_index)
+        elif self._mini_batch.add(data, input_index):
+            self._end_mini_batch()
+
+    def on_watermark(self, timestamp_ms: int) -> None:
+        self._end_mini_batch()
+        super().on_watermark(timestamp_ms)
+
+    def on_user_event(self, event: UserEvent, input_index: int) -> None:
+        self._end_mini_batch()
+        super().on_user_event(event, input_index)
+
+    def prepare_snapshot(self, checkpoint_id: int) -> None:
+        self._end_mini_batch()
+        super().prepare_snapshot(checkpoint_id)
+
+    def finish(self) -> None:
+        self._end_mini_batch()
+        super().finish()
+
+    def _end_mini_batch(self) -> None:
+        if self._mini_batch is not None:
+            for input_index, data in self._mini_batch.take():
+                self._process(data, input_index)
+
+    def _process(self, data: pa.RecordBatch, input_index: int) -> None:
         self._backend.merge_some()
         keys, groups = self._places(data, self._positions[input_index])
         self.work(KeyedChanges(data, keys, groups, self.context.clock.now_ms()), input_index)

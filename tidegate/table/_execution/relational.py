@@ -533,6 +533,8 @@ def asks_for_time(node: Node) -> bool:
     """Returns whether the operator of a node needs watermarks."""
     if isinstance(node, plan_nodes.WindowTableFunction1):
         return isinstance(node.windowing.window, SessionWindow)
+    if isinstance(node, plan_nodes.MiniBatchAssigner1):
+        return node.mini_batch_interval.mode == "RowTime"
     if isinstance(node, _OVERS):
         return is_by_time(node)
     if isinstance(node, plan_nodes.Sink2):

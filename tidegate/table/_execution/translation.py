@@ -20,7 +20,13 @@ from tidegate.plan import ExecNodeGraph, UnsupportedPlan
 from tidegate.plan import nodes as plan_nodes
 from tidegate.plan.expressions import RexInputRef, RexLiteral
 from tidegate.plan.logical_types import LogicalType
-from tidegate.plan.nodes import INTERVAL_JOIN_CLEANUP_KEY, STATE_TTL_KEY, Node
+from tidegate.plan.nodes import (
+    INTERVAL_JOIN_CLEANUP_KEY,
+    MINI_BATCH_KEY,
+    MINI_BATCH_SIZE_KEY,
+    STATE_TTL_KEY,
+    Node,
+)
 from tidegate.plan.specs import HashDistribution, SingletonDistribution, SortField
 from tidegate.table._execution.lookups import LOOKUPS, Lookups, looked_up, no_lookups
 from tidegate.table._execution.one_to_one import mapped
@@ -62,8 +68,10 @@ _WINDOW_FUNCTIONS = (plan_nodes.WindowTableFunction1, plan_nodes.BatchWindowTabl
 _LIMITS = (plan_nodes.BatchLimit1, plan_nodes.BatchSortLimit1)
 _NO_LIMIT = 2**63 - 1
 _TRANSPARENT = (plan_nodes.WatermarkAssigner1, plan_nodes.MiniBatchAssigner1, plan_nodes.BatchExchange1)
-"""Nodes that need no operator: watermarks are made where a node needs time, mini-batches end by themselves, and operators of batch nodes partition
-their rows themselves."""
+"""Nodes that may need no operator: watermarks are made where a node needs time, mini-batches end only where they have an interval, and operators of batch
+nodes partition their rows themselves."""
+_GATHERING = (plan_nodes.Join1, plan_nodes.MultiJoin1, plan_nodes.Rank1)
+"""Nodes that gather mini-batches although plans do not contain their options. A rank does not in Flink, where a batch is one row for it."""
 SUPPORTED: tuple[type[Node], ...] = (
     *_SCANS, *_CALCS, *_VALUES, *_UNIONS, plan_nodes.Exchange1, *_SINKS, *_EXPANDS, *_CORRELATES, *_TRANSPARENT, *RELATIONAL,
     *PYTHON, plan_nodes.DropUpdateBefore1, plan_nodes.LocalWindowAggregate1, plan_nodes.GlobalWindowAggregate1,
@@ -242,6 +250,8 @@ def translate(
         assert isinstance(node, _TRANSPARENT)
         if isinstance(node, plan_nodes.WatermarkAssigner1) and has_time:
             return assigned_watermarks(node, read[0], types[0], time_zone, emits_each=emits_each)
+        if isinstance(node, plan_nodes.MiniBatchAssigner1) and node.mini_batch_interval.mode != "None":
+            return without_keys(node, read[0], types[0], read[0].get_type().arrow_schema(), time_zone)
         return read[0]
 
     for node in plan.sinks:
@@ -254,14 +264,16 @@ def translate(
 
 
 def configured(node: Node, options: Mapping[str, str]) -> Node:
-    """Adds options of the environment to the configuration of a plan node, which the planner left out: the state TTL (streaming nodes) and the clean-up
-    interval (interval joins).
+    """Adds options of the environment to the configuration of a plan node, which the planner left out: the state TTL (streaming nodes), the clean-up
+    interval (interval joins) and mini-batches (regular joins and ranks).
     """
     given = dict(node.configuration or {})
     if STATE_TTL_KEY in options and node.kind.startswith("stream-"):
         given.setdefault(STATE_TTL_KEY, options[STATE_TTL_KEY])
     if isinstance(node, plan_nodes.IntervalJoin1) and INTERVAL_JOIN_CLEANUP_KEY in options:
         given[INTERVAL_JOIN_CLEANUP_KEY] = options[INTERVAL_JOIN_CLEANUP_KEY]
+    if isinstance(node, _GATHERING):
+        given |= {key: options[key] for key in (MINI_BATCH_KEY, MINI_BATCH_SIZE_KEY) if key in options}
     return replace(node, configuration=given) if given else node
 
 

@@ -1,0 +1,101 @@
+"""Mini-batches: what ends them, and that their rows are processed together."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tests.unit.taskmanager.operators.relational.subtasks import Subtasks
+from tests.unit.taskmanager.operators.relational.test_against_duckdb import ROWS, group_aggregate
+from tidegate.functions.sql.rows import Change
+from tidegate.model.channel_events import END_OF_TIME, UserEvent
+from tidegate.plan import nodes
+from tidegate.plan.specs import MiniBatchInterval
+
+A_1: Change = (0, ("a", 1, True))
+A_2: Change = (0, ("a", 2, True))
+OF_1: Change = (0, ("a", 1, 1, 1, 1, 1, 1, 1, 1))
+OF_BOTH: Change = (0, ("a", 2, 2, 3, 1, 1, 2, 2, 3))
+
+
+def aggregate(size: int) -> Subtasks:
+    configuration = {"table.exec.mini-batch.enabled": "true", "table.exec.mini-batch.size": str(size)}
+    node = msgspec.structs.replace(group_aggregate((0,)), configuration=configuration)
+    return Subtasks(node, [ROWS], [[0]], 1)
+
+
+def assigner(mode: str) -> Subtasks:
+    """Marks every 1,000 ms."""
+    interval = MiniBatchInterval(1_000, mode)
+    node = nodes.MiniBatchAssigner1(
+        id=1, output_type=ROWS, description="MiniBatchAssigner", mini_batch_interval=interval
+    )
+    return Subtasks(node, [ROWS], [[0]], 1)
+
+
+def test_rows_wait_until_there_are_as_many_as_configured() -> None:
+    subtasks = aggregate(2)
+    assert subtasks.feed([A_1]) == []
+    assert subtasks.feed([A_2]) == [OF_BOTH]
+    assert subtasks.feed([A_1]) == []
+    subtasks.close()
+
+
+@pytest.mark.parametrize("ends", ["watermark", "barrier", "end", "event"])
+def test_a_mini_batch_ends_early(ends: str) -> None:
+    subtasks = aggregate(100)
+    assert subtasks.feed([A_1]) == subtasks.feed([A_2]) == []
+    (running,) = subtasks.running
+    match ends:
+        case "watermark":
+            running.operator.on_watermark(5)
+        case "barrier":
+            running.operator.prepare_snapshot(1)
+        case "end":
+            running.operator.finish()
+        case _:
+            running.operator.on_user_event(UserEvent(b""), 0)
+    assert running.out.order[0] == "batch", running.out.order
+    assert subtasks.feed([]) == [OF_BOTH]
+    subtasks.close()
+
+
+def test_a_snapshot_has_the_rows_that_waited() -> None:
+    subtasks = aggregate(100)
+    subtasks.feed([A_1])
+    subtasks.rescale(2)
+    assert subtasks.changes == []  # the snapshot emitted it, and that subtask is gone
+    assert subtasks.feed([A_2]) == []
+    assert subtasks.watermark(END_OF_TIME) == [(1, OF_1[1]), (2, OF_BOTH[1])]
+    subtasks.close()
+
+
+def test_the_clock_ends_mini_batches_whether_rows_come_or_not() -> None:
+    subtasks = assigner("ProcTime")
+    (running,) = subtasks.running
+    subtasks.advance(999)
+    assert running.out.watermarks == []
+    subtasks.advance(2_500)
+    assert running.out.watermarks == [1_000, 2_000]
+    running.operator.on_watermark(77_000)
+    running.operator.on_idle(True)
+    assert (running.out.watermarks, running.out.idle) == ([1_000, 2_000], [])
+    subtasks.set_clock(3_100)
+    assert subtasks.feed([A_1]) == [A_1]
+    assert running.out.order[-2:] == ["watermark", "batch"]  # the mark of 3,000 is due before the row
+    running.operator.on_watermark(END_OF_TIME)
+    subtasks.advance(9_000)
+    assert running.out.watermarks == [1_000, 2_000, 3_000, END_OF_TIME]
+    subtasks.close()
+
+
+def test_event_time_ends_mini_batches_at_the_first_watermark_of_an_interval() -> None:
+    subtasks = assigner("RowTime")
+    (running,) = subtasks.running
+    for ms in (200, 400, 998, 999, 1_500, 1_998, 2_300, 2_400):
+        running.operator.on_watermark(ms)
+    assert running.out.watermarks == [200, 999, 2_300]
+    running.operator.finish()
+    running.operator.on_watermark(END_OF_TIME)
+    assert running.out.watermarks == [200, 999, 2_300, 2_400, END_OF_TIME]
+    subtasks.close()
