@@ -18,7 +18,7 @@ from tidegate.taskmanager.operators.relational.relational_operator import (
     EntriesOfKey,
     EntriesOfKeys,
     Name,
-    RelationalOperator,
+    TableOperator,
     name_of,
 )
 
@@ -98,7 +98,7 @@ class KeptCounts:
     than half of ``MOST_IN_ACCUMULATOR`` rows have counts in entries.
     """
 
-    def __init__(self, aggregates: CompiledAggregates, operator: RelationalOperator, ttl_ms: int) -> None:
+    def __init__(self, aggregates: CompiledAggregates, operator: TableOperator, ttl_ms: int) -> None:
         self._places = [
             (number, is_inner, at, operator.entries_of_keys(f"counts-{place}", ttl_ms * 3 // 2, lambda _: ()))
             for place, (number, is_inner, at) in enumerate(aggregates.counts_at)

@@ -53,6 +53,7 @@ from tidegate.taskmanager.operators.relational.batch_over import BatchOver
 from tidegate.taskmanager.operators.relational.count_windows import CountWindowAggregate
 from tidegate.taskmanager.operators.relational.deduplicate import Deduplicate, FirstRow
 from tidegate.taskmanager.operators.relational.final_rows import FinalRows
+from tidegate.taskmanager.operators.relational.incremental_aggregates import IncrementalGroupAggregate
 from tidegate.taskmanager.operators.relational.interval_join import TableIntervalJoin
 from tidegate.taskmanager.operators.relational.join import Join
 from tidegate.taskmanager.operators.relational.match import Match
@@ -63,7 +64,7 @@ from tidegate.taskmanager.operators.relational.mini_batches import (
 )
 from tidegate.taskmanager.operators.relational.over import OverAggregate
 from tidegate.taskmanager.operators.relational.ranks import TopN
-from tidegate.taskmanager.operators.relational.relational_operator import RelationalOperator
+from tidegate.taskmanager.operators.relational.relational_operator import TableOperator
 from tidegate.taskmanager.operators.relational.sorted_over import SortedOver
 from tidegate.taskmanager.operators.relational.temporal_join import ProcessingTimeTemporalJoin, TemporalJoin, Versions
 from tidegate.taskmanager.operators.relational.temporal_sort import TemporalSort
@@ -88,11 +89,11 @@ def make_relational(name: str, options: RelationalOptions, schema: pa.Schema) ->
         raise InvalidJob(f"operator '{name}': tidegate has no operator for the plan node {options.node.kind}")
     operator = make(name, options, schema)
     if options.functions is not None:
-        assert isinstance(operator, RelationalOperator)
+        assert isinstance(operator, TableOperator)
         operator.call_functions(options.functions)
     configuration = options.node.configuration or {}
     if configuration.get(MINI_BATCH_KEY) == "true" and (size := int(configuration.get(MINI_BATCH_SIZE_KEY, "-1"))) > 1:
-        assert isinstance(operator, RelationalOperator)
+        assert isinstance(operator, TableOperator)
         operator.gather(size)
     return operator
 
@@ -112,6 +113,19 @@ def _group_aggregate(name: str, options: RelationalOptions, schema: pa.Schema) -
         folds=isinstance(node, nodes.PythonGroupAggregate1)  # as PyFlink does with the rows of a bundle
         or (node.configuration or {}).get(MINI_BATCH_KEY) == "true",
         ttl_ms=_ttl_ms(node, 0),
+    )
+
+
+def _incremental_group_aggregate(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
+    node, row_type = options.node, options.row_types[0]
+    assert isinstance(node, nodes.IncrementalGroupAggregate1)
+    return IncrementalGroupAggregate(
+        name,
+        node.partial_agg_grouping,
+        node.final_agg_grouping,
+        compile_aggregates(node.partial_original_agg_calls, row_type, node.partial_agg_call_need_retractions, name),
+        schema,
+        rows=arrow_schema(row_type),
     )
 
 
@@ -534,6 +548,7 @@ def _ttl_ms(node: Node, index: int) -> int:
 
 _MAKERS: dict[type[Node], Callable[[str, RelationalOptions, pa.Schema], Operator]] = {
     nodes.GroupAggregate1: _group_aggregate,
+    nodes.IncrementalGroupAggregate1: _incremental_group_aggregate,
     nodes.PythonGroupAggregate1: _group_aggregate,
     nodes.PythonGroupWindowAggregate1: _group_window_aggregate,
     nodes.PythonOverAggregate1: _over_aggregate,

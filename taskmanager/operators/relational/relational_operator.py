@@ -270,7 +270,7 @@ class KeyedChanges:
         return group_of, np.fromiter(map(place_of.__getitem__, self.keys), np.intp, count)
 
 
-class RelationalOperator(KeyedOperator):
+class TableOperator(KeyedOperator):
     """Base class of operators of compiled plans with state by key. ``keys``: for each input the columns of its key; none: all rows have one key. ``schema``: of
     the emitted rows.
     """
@@ -305,9 +305,9 @@ class RelationalOperator(KeyedOperator):
         if self._user is not None:
             self._user.close()
 
+    @abstractmethod
     def open_states(self) -> None:
         """Creates the states of the operator."""
-        self._state = self.state_of_key("state", self._ttl_ms)
 
     def state_of_key(self, name: str, ttl_ms: int) -> StateOfKey:
         ttl = Ttl(ttl_ms, in_full_snapshot=True, sweep_size=SWEPT_FOR_EACH_ROW) if ttl_ms else None
@@ -353,6 +353,30 @@ class RelationalOperator(KeyedOperator):
         if self._mini_batch is not None:
             for input_index, data in self._mini_batch.take():
                 self._process(data, input_index)
+
+    @abstractmethod
+    def _process(self, data: pa.RecordBatch, input_index: int) -> None:
+        """Processes at least one row of an input."""
+
+    def _places(self, data: pa.RecordBatch, positions: Sequence[int]) -> tuple[list[Any], list[int]]:
+        """Returns the key and the key group of each row."""
+        if not positions:
+            return [()] * data.num_rows, [self._backend.owned.start] * data.num_rows
+        columns = [data.column(position) for position in positions]
+        values = list(map(values_of, columns))
+        keys: list[Any] = values[0] if len(values) == 1 else list(zip(*values, strict=True))
+        if not all(_is_plain(column.type) for column in columns):
+            keys = canonical_keys(keys)
+        groups = key_groups(hash_columns(columns), self.context.max_parallelism)
+        self._check(keys, groups)
+        return keys, groups.tolist()
+
+
+class RelationalOperator(TableOperator):
+    """Base class of operators that can process one row after another, each with the state of its key."""
+
+    def open_states(self) -> None:
+        self._state = self.state_of_key("state", self._ttl_ms)
 
     def _process(self, data: pa.RecordBatch, input_index: int) -> None:
         self._backend.merge_some()
@@ -407,19 +431,6 @@ class RelationalOperator(KeyedOperator):
     def change(self, state: Any, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
         """Processes one row with the state of its key (``None`` if there is none). Returns the new state, or ``KEEP``, and adds what is emitted to ``out``."""
 
-    def _places(self, data: pa.RecordBatch, positions: Sequence[int]) -> tuple[list[Any], list[int]]:
-        """Returns the key and the key group of each row."""
-        if not positions:
-            return [()] * data.num_rows, [self._backend.owned.start] * data.num_rows
-        columns = [data.column(position) for position in positions]
-        values = list(map(values_of, columns))
-        keys: list[Any] = values[0] if len(values) == 1 else list(zip(*values, strict=True))
-        if not all(_is_plain(column.type) for column in columns):
-            keys = canonical_keys(keys)
-        groups = key_groups(hash_columns(columns), self.context.max_parallelism)
-        self._check(keys, groups)
-        return keys, groups.tolist()
-
 
 class EntriesOperator(RelationalOperator):
     """Base class of operators that keep named values for each key, each an entry of its own. The state of a key is an ``EntriesOfKey``."""
@@ -455,6 +466,7 @@ __all__ = [
     "Name",
     "RelationalOperator",
     "StateOfKey",
+    "TableOperator",
     "differs",
     "listed",
     "name_of",

@@ -12,6 +12,7 @@ import pyarrow as pa
 from tidegate.datastream._streams.stream_types import column_key
 from tidegate.datastream.data_stream import DataStream, KeyedStream
 from tidegate.functions.sql.aggregates import UserAggregates, compile_aggregates
+from tidegate.functions.sql.aggregates.incremental import IncrementalAggregates
 from tidegate.functions.sql.changelog import has_kinds, with_kinds
 from tidegate.functions.sql.match_recognize import Measures, pattern_of
 from tidegate.functions.sql.over_frames import CompiledOver
@@ -26,11 +27,12 @@ from tidegate.functions.sql.over_windows import (
 from tidegate.functions.sql.scalar import EvaluationContext, arrow_schema, compile_expression, compile_filter
 from tidegate.functions.sql.time_shift import shift_of
 from tidegate.functions.sql.time_windows import WindowedRows, attached_spans, rows_of, spans_of
+from tidegate.model.units import parse_duration_ms
 from tidegate.plan import UnsupportedPlan
 from tidegate.plan import nodes as plan_nodes
 from tidegate.plan.expressions import AggregateCall, CurrentRow, UnboundedPreceding
 from tidegate.plan.logical_types import Field, LogicalType, TimeKind, TypeRoot
-from tidegate.plan.nodes import Node
+from tidegate.plan.nodes import STATE_TTL_KEY, Node
 from tidegate.plan.specs import (
     ConstantRange,
     JoinSpec,
@@ -107,6 +109,11 @@ def _group_keys(node: Node) -> Keys:
     return (node.grouping,)
 
 
+def _partial_keys(node: Node) -> Keys:
+    assert isinstance(node, plan_nodes.IncrementalGroupAggregate1)
+    return (node.partial_agg_grouping,)
+
+
 def _unique_keys(node: Node) -> Keys:
     assert isinstance(node, (plan_nodes.ChangelogNormalize1, plan_nodes.Deduplicate1))
     return (node.unique_keys,)
@@ -178,11 +185,28 @@ def as_one_phase(local: Node, last: Node) -> Node:
     )
 
 
-def as_two_aggregates(local: Node, between: Node, last: Node) -> tuple[Node, Node]:
-    """Converts a local, an incremental and a global aggregate to two plain aggregates that compute the same."""
+def as_two_aggregates(local: Node, between: Node, last: Node, row_type: LogicalType) -> tuple[Node, Node]:
+    """Converts a local, an incremental and a global aggregate to two that compute the same. ``row_type``: of the local aggregate's rows.
+
+    The first one is an incremental aggregate that reads rows; where rows may be retracted or expire, or arrays do not compute its calls, it is a plain
+    aggregate, whose results the second one retracts and adds.
+    """
     assert isinstance(local, plan_nodes.LocalGroupAggregate1)
     assert isinstance(between, plan_nodes.IncrementalGroupAggregate1)
     assert isinstance(last, plan_nodes.GlobalGroupAggregate1)
+    if _is_incremental(between, row_type):
+        dropped = len(between.partial_agg_grouping) - len(between.final_agg_grouping)
+        fields = last.local_agg_input_row_type.fields
+        kept = (*(fields[place] for place in between.final_agg_grouping), *fields[len(between.partial_agg_grouping) :])
+        calls = tuple(_shifted(call, dropped) for call in last.agg_calls)
+        first = msgspec.structs.replace(
+            between,
+            output_type=LogicalType(TypeRoot.ROW, fields=kept),
+            partial_agg_grouping=local.grouping,
+            final_agg_grouping=tuple(local.grouping[place] for place in between.final_agg_grouping),
+        )
+        final = _group_aggregate(last, tuple(range(len(between.final_agg_grouping))), retracts=False)
+        return first, msgspec.structs.replace(final, agg_calls=calls)
     partial = plan_nodes.GroupAggregate1(
         id=between.id,
         output_type=last.local_agg_input_row_type,
@@ -197,6 +221,25 @@ def as_two_aggregates(local: Node, between: Node, last: Node) -> tuple[Node, Nod
         state=between.state,
     )
     return partial, _group_aggregate(last, between.final_agg_grouping, retracts=True)
+
+
+def _is_incremental(between: plan_nodes.IncrementalGroupAggregate1, row_type: LogicalType) -> bool:
+    """Tells whether an operator computes an incremental aggregate from rows."""
+    configured_ms = parse_duration_ms((between.configuration or {}).get(STATE_TTL_KEY, "0 ms"))
+    if between.partial_agg_need_retraction or max((state.ttl_ms for state in between.state), default=configured_ms):
+        return False
+    calls, retracts = between.partial_original_agg_calls, between.partial_agg_call_need_retractions
+    running = compile_aggregates(calls, row_type, retracts, f"node {between.id}, {between.kind}").running
+    return running is not None and IncrementalAggregates.can_compute(running)
+
+
+def _shifted(call: AggregateCall, columns: int) -> AggregateCall:
+    """Returns a call over rows that lack so many columns in front of its own."""
+    return msgspec.structs.replace(
+        call,
+        arg_list=tuple(position - columns for position in call.arg_list),
+        filter_arg=call.filter_arg - columns if call.filter_arg >= 0 else call.filter_arg,
+    )
 
 
 def as_joins(node: Node, row_types: Sequence[LogicalType]) -> list[plan_nodes.Join1]:
@@ -378,6 +421,7 @@ followed by one that emits these rows.
 
 RELATIONAL: dict[type[Node], Callable[[Node], Keys]] = {
     **dict.fromkeys(_GROUPS, _group_keys),
+    plan_nodes.IncrementalGroupAggregate1: _partial_keys,
     plan_nodes.Sink2: _primary_key,
     plan_nodes.ChangelogNormalize1: _unique_keys,
     plan_nodes.Join1: _join_keys,
@@ -406,7 +450,7 @@ def _has_updates(node: Node, inputs: Sequence[DataStream]) -> bool:
         return has_row_kinds(inputs[0])
     if isinstance(node, _OVERS):
         return not is_by_time(node)
-    if isinstance(node, (*TIMED, *FINAL)):
+    if isinstance(node, (*TIMED, *FINAL, plan_nodes.IncrementalGroupAggregate1)):
         return False
     if isinstance(node, plan_nodes.Deduplicate1):
         return node.keep_last_row or (node.is_rowtime and not node.output_insert_only)

@@ -185,8 +185,8 @@ def translate(
             (first,) = plan.inputs(inputs[0].id)
             if isinstance(first, plan_nodes.IncrementalGroupAggregate1):
                 (local,) = plan.inputs(plan.inputs(first.id)[0].id)
-                partial, node = as_two_aggregates(local, first, node)
                 (rows,) = plan.inputs(local.id)
+                partial, node = as_two_aggregates(local, configured(first, options or {}), node, rows.output_type)
                 stream = relational(partial, [stream_of(rows)], [rows.output_type], time_zone)
                 return relational(node, [stream], [partial.output_type], time_zone)
             inputs = plan.inputs(first.id)

@@ -140,7 +140,7 @@ class RunningAggregates:
     """Calls that arrays compute. The accumulators are those of ``CompiledAggregates``."""
 
     def __init__(self, calls: Sequence[RunningCall]) -> None:
-        self._calls = calls
+        self.calls = calls
         self.can_retract = not any(call.distinct for call in calls)
         """Whether rows may be retracted."""
         needed = {position for call in calls for position in (call.argument, call.filter)}
@@ -149,12 +149,12 @@ class RunningAggregates:
 
     def held(self, accumulators: Sequence[Any], data: pa.RecordBatch) -> RunningTotals:
         """Returns the totals of accumulators before the rows of ``data`` are added; ``None`` stands for an empty one."""
-        empty: Any = [0, [[0] if call.kind == "count" else [0, 0] for call in self._calls]]
+        empty: Any = [0, [[0] if call.kind == "count" else [0, 0] for call in self.calls]]
         held = [empty if found is None else found for found in accumulators]
         sums, counts = [], []
         ranked: list[RankedValues | None] = []
         seen: list[list[Any] | None] = []
-        for number, call in enumerate(self._calls):
+        for number, call in enumerate(self.calls):
             accs = [found[1][number] for found in held]
             seen.append(None)
             ranked.append(None)
@@ -174,7 +174,7 @@ class RunningAggregates:
 
     def accumulators(self, totals: RunningTotals) -> list[Any]:
         """Returns the totals of keys as accumulators."""
-        parts = [self._accumulators_of(number, call, totals) for number, call in enumerate(self._calls)]
+        parts = [self._accumulators_of(number, call, totals) for number, call in enumerate(self.calls)]
         inner = map(list, zip(*parts, strict=True)) if parts else ([] for _ in totals.rows)
         return [[rows, accs] for rows, accs in zip(totals.rows.tolist(), inner, strict=True)]
 
@@ -192,7 +192,7 @@ class RunningAggregates:
     def run(self, data: pa.RecordBatch, segments: Segments, adds: Mask, before: RunningTotals) -> RunningTotals:
         """Returns the totals after each row, in the order of the segments. ``before``: of each key. Counts of values (``seen``) are changed in place."""
         sums, counts = [], []
-        for number, call in enumerate(self._calls):
+        for number, call in enumerate(self.calls):
             held, held_counts, ranked = before.sums[number], before.counts[number], before.ranked[number]
             counted = np.ones(data.num_rows, np.bool_)
             if call.filter is not None:
@@ -223,7 +223,7 @@ class RunningAggregates:
         """Returns the results for totals."""
         return [
             _result(call, sums, counts) if ranked is None else Results(sums, sums < 0, ranked.values)
-            for call, sums, counts, ranked in zip(self._calls, totals.sums, totals.counts, totals.ranked, strict=True)
+            for call, sums, counts, ranked in zip(self.calls, totals.sums, totals.counts, totals.ranked, strict=True)
         ]
 
 

@@ -37,6 +37,7 @@ class Subtasks:
         functions: UserAggregates | None = None,
         *,
         emits_each: bool = False,
+        emits_updates: bool = True,
     ) -> None:
         self.schemas = [with_kinds(arrow_schema(kind)) for kind in row_types]
         options = {
@@ -47,7 +48,8 @@ class Subtasks:
             "functions": functions,
             "emits_each": emits_each,
         }
-        out = ArrowTypeInfo(with_kinds(arrow_schema(node.output_type)))
+        emitted = arrow_schema(node.output_type)
+        out = ArrowTypeInfo(with_kinds(emitted) if emits_updates else emitted)
         self._spec = spec(
             "relational", options=options, input_types=tuple(map(ArrowTypeInfo, self.schemas)), output_type=out
         )
