@@ -110,7 +110,8 @@ class TimedOperator(RelationalOperator):
         Operator.on_watermark(self, timestamp_ms)
 
     def advance(self, timestamp_ms: int) -> None:
-        """Advances event time to ``timestamp_ms``, and emits what is due."""
+        """Advances event time to ``timestamp_ms``, behind the rows that came before it, and emits what is due."""
+        self._end_mini_batch()
         self._timers.watermark = timestamp_ms
         for timer in self._timers.event.pop_due(timestamp_ms):
             self._fire(timer, TimeDomain.EVENT_TIME)

@@ -7,6 +7,8 @@ import pytest
 
 from tests.unit.taskmanager.operators.relational.subtasks import Subtasks
 from tests.unit.taskmanager.operators.relational.test_against_duckdb import ROWS, group_aggregate
+from tests.unit.taskmanager.operators.relational.test_deduplicate import ROWS as TIMED_ROWS
+from tests.unit.taskmanager.operators.relational.test_deduplicate import deduplicate
 from tidegate.functions.sql.rows import Change
 from tidegate.model.channel_events import END_OF_TIME, UserEvent
 from tidegate.plan import nodes
@@ -18,9 +20,12 @@ OF_1: Change = (0, ("a", 1, 1, 1, 1, 1, 1, 1, 1))
 OF_BOTH: Change = (0, ("a", 2, 2, 3, 1, 1, 2, 2, 3))
 
 
+def sized(size: int) -> dict[str, str]:
+    return {"table.exec.mini-batch.enabled": "true", "table.exec.mini-batch.size": str(size)}
+
+
 def aggregate(size: int) -> Subtasks:
-    configuration = {"table.exec.mini-batch.enabled": "true", "table.exec.mini-batch.size": str(size)}
-    node = msgspec.structs.replace(group_aggregate((0,)), configuration=configuration)
+    node = msgspec.structs.replace(group_aggregate((0,)), configuration=sized(size))
     return Subtasks(node, [ROWS], [[0]], 1)
 
 
@@ -67,6 +72,17 @@ def test_a_snapshot_has_the_rows_that_waited() -> None:
     assert subtasks.changes == []  # the snapshot emitted it, and that subtask is gone
     assert subtasks.feed([A_2]) == []
     assert subtasks.watermark(END_OF_TIME) == [(1, OF_1[1]), (2, OF_BOTH[1])]
+    subtasks.close()
+
+
+def test_rows_are_processed_before_the_watermark_behind_them() -> None:
+    node = msgspec.structs.replace(deduplicate("first by time, once", (0,), 0), configuration=sized(100))
+    subtasks = Subtasks(node, [TIMED_ROWS], [[0]], 1)
+    first, late = ("a", 1, 1, 0.5, 1_000), ("b", 2, 2, 0.5, 1_000)
+    assert subtasks.feed([(0, first)]) == []
+    assert subtasks.watermark(1_500) == [(0, first)]
+    subtasks.feed([(0, late)])
+    assert subtasks.watermark(2_000) == []
     subtasks.close()
 
 
