@@ -125,6 +125,7 @@ class SourceOperator(Operator):
                     request_split=self._split_request(),
                     send_source_event=self._event_sender(),
                     report_backlog=self._backlog_reporter(),
+                    wakeup=context.background.wakeup,
                     spark_rows=context.resources.spark_rows,
                     spark_service=context.resources.spark_service,
                     watch=context.metrics.watch,

@@ -21,8 +21,8 @@ from tidegate.taskmanager.runtime.slicing import SliceSizer
 
 FIRST_RETRY_MS = 1.0
 MAX_RETRY_MS = 16.0
-"""The longest time in milliseconds until a reader that had no data is polled again; the time doubles from ``FIRST_RETRY_MS``, since a reader cannot wake the
-mailbox.
+"""The longest time in milliseconds until a reader that had no data is polled again; the time doubles from ``FIRST_RETRY_MS``, since a reader without a
+thread of its own cannot wake the mailbox.
 """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from tidegate.common.time import Duration
 from tidegate.common.typeinfo import Types
 from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState
+from tidegate.connectors.fetcher import Fetcher
 from tidegate.model.checkpoint import StateRedistribution
 from tidegate.model.errors import UserFunctionError
 from tidegate.records.batch import ArrowBatch, Batch, RecordsBatch
@@ -89,6 +91,14 @@ def head(running: Running) -> SourceOperator:
     return running.operator
 
 
+class Fetched(Ranges):
+    """Has its reader's records fetched by a thread, whose ``fetcher`` it keeps."""
+
+    def make_reader(self, context: ReaderContext) -> SourceReader:
+        self.fetcher = Fetcher(lambda: iter([1]), 1, context.wakeup)
+        return super().make_reader(context)
+
+
 def read(running: Running, polls: int = 10_000, max_records: int = 3) -> list[int]:
     for _ in range(polls):
         if not head(running).poll_next(max_records):
@@ -97,6 +107,13 @@ def read(running: Running, polls: int = 10_000, max_records: int = 3) -> list[in
 
 
 ALL = sorted(v["from"] + k for v in (s.payload for s in SPLITS) for k in range(v["rows"]))
+
+
+def test_the_thread_of_a_reader_wakes_the_subtask() -> None:
+    woken, of = threading.Event(), Fetched()
+    start(source(of=of), given={"wakeup": woken.set})
+    assert woken.wait(60)
+    assert of.fetcher.take() == 1
 
 
 @pytest.mark.parametrize("columnar", [True, False])
