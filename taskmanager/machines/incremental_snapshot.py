@@ -8,9 +8,11 @@ comparison. Laws:
 
 - Only a confirmed checkpoint is built upon, and only while the JobManager keeps its files (``oldest_base_id``).
 - Level 0 holds the whole state; a delta holds the changes since the level below was frozen. A state that did not change writes nothing.
-- When a third of the entries changed, everything is written whole: a delta would save little.
-- With each delta of n rows, the next ``REWRITE`` x n rows of key groups are written whole, group by group, cyclically. Files therefore hold at most about
-  twice the live rows, and a snapshot writes at most three times the changed rows.
+- Rows are dead that a checkpoint names and a restore does not keep: earlier values of entries, removed entries, and the marks of their removal. State that only
+  grows has none, so that each of its rows is written once.
+- When a third of the entries changed, and as many rows would be dead, everything is written whole: a delta would save little.
+- While a fifth as many rows are dead as are live, with each delta of n rows the next ``REWRITE`` x n rows of key groups are written whole, group by group,
+  cyclically. Files therefore hold at most about twice the live rows, and a snapshot writes at most three times the changed rows.
 - Restored segments may be built upon like segments of this attempt, but the changes between their levels are unknown: their levels are never merged, only
   rewritten.
 - At ``MAX_LEVELS`` the newest levels of like size become one delta, so that a restore reads few files.
@@ -34,7 +36,11 @@ RESTORED: Final = -1
 MAX_LEVELS: Final = 64
 """Most deltas above level 0."""
 WHOLE_SHARE: Final = 3
-"""A delta is not written if it would hold this share (a third) of all rows or more: everything is written whole."""
+"""A delta is not written if it would hold this share (a third) of all rows or more, and at least as many rows would be dead: everything is written whole."""
+DEAD_SHARE: Final = 5
+"""Key groups are rewritten from this share (a fifth) of dead rows to live ones on. Until all groups are rewritten, half as many rows are added as are live. In the
+tests of this module a half makes files a fifth larger than rewriting always does, and a fifth 6 %.
+"""
 APPENDED_SHARE: Final = 2
 """A delta of append-only state is not written if it would hold more than this share (a half) of all rows. Added rows are kept in memory
 until they are written, so this bounds memory too.
@@ -165,9 +171,13 @@ def decide(base: SegmentChain | None, owned: KeyGroupRange, rows: Sequence[int],
     total = sum(changed)
     if base is not None and not total:
         return Plan(base.segments, None, None, base.deltas, base.cursor, base.credit)
-    if base is None or total * WHOLE_SHARE >= sum(rows):
+    live = sum(rows)
+    dead = 0 if base is None else sum(_rows_of(segment) for segment in base.segments) + total - live
+    if base is None or (total * WHOLE_SHARE >= live and dead * WHOLE_SHARE >= live):
         return Plan((), owned, None, (), owned.start, 0)
-    whole, cursor, credit = _next_whole(base, owned, rows, total)
+    whole, cursor, credit = None, base.cursor, base.credit
+    if dead * DEAD_SHARE >= live:
+        whole, cursor, credit = _next_whole(base, owned, rows, total)
     segments = tuple(_without(base.segments, whole)) if whole else base.segments
     deltas = _left(segments, base.deltas)
     written = total - (sum(changed[g - owned.start] for g in range(whole.start, whole.end + 1)) if whole else 0)
@@ -199,7 +209,7 @@ def decide_appended(
         return AppendPlan(base.segments, deltas=base.deltas)
     rows = dict.fromkeys((0, *(delta.level for delta in base.deltas)), 0)
     for segment in base.segments:
-        rows[segment.level] += segment.offsets[-1] - segment.offsets[0]
+        rows[segment.level] += _rows_of(segment)
     whole_rows, named_rows = rows[0], sum(rows.values()) + added_rows
     if added_rows * APPENDED_SHARE > live_rows or named_rows > MOST_DEAD * min(whole_rows, live_rows):
         return whole
@@ -229,6 +239,10 @@ def restricted(segment: SegmentHandle, groups: KeyGroupRange) -> SegmentHandle:
     both = segment.key_groups.intersect(groups)
     first = both.start - segment.key_groups.start
     return replace(segment, key_groups=both, offsets=segment.offsets[first : first + both.size + 1])
+
+
+def _rows_of(segment: SegmentHandle) -> int:
+    return segment.offsets[-1] - segment.offsets[0]
 
 
 def _oldest(chain: SegmentChain) -> int:
@@ -276,7 +290,7 @@ def _merged(
     rows = {delta.level: 0 for delta in deltas}
     for segment in segments:
         if segment.level in rows:
-            rows[segment.level] += segment.offsets[-1] - segment.offsets[0]
+            rows[segment.level] += _rows_of(segment)
     keep = len(deltas)
     while (
         keep

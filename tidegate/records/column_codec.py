@@ -11,6 +11,7 @@ import decimal
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,7 @@ from tidegate.records.time import Instant
 _SCRIPT = b"__main__"
 _ALL_DIGITS = decimal.Context(prec=76)
 _ONE = decimal.Decimal(1)
+_dumps = partial(pickle.dumps, protocol=5)
 
 Encoder = Callable[[Sequence[FieldValue]], pa.Array]
 Decoder = Callable[[pa.Array], list[FieldValue]]
@@ -223,7 +225,7 @@ def pickle_value(value: FieldValue) -> bytes:
     """Pickles any object for every process of the job. Classes of the job's script are part of the pickle, since ``__main__`` is another module there.
     Raises ``NotSerializable`` naming the object."""
     try:
-        content = pickle.dumps(value, protocol=5)
+        content = _dumps(value)
         if _SCRIPT not in content:  # a mere text of that kind only makes it slower
             return content
     except Exception:  # noqa: BLE001  the object is the user's; cloudpickle knows more kinds (lambdas, local classes)
@@ -236,8 +238,14 @@ def pickle_value(value: FieldValue) -> bytes:
 
 
 def pickle_column(values: Sequence[FieldValue]) -> pa.Array:
-    """Encodes objects of any class as a column of pickles."""
-    return arrow_array([pickle_value(value) for value in values], pa.binary())
+    """Encodes objects of any class as a column of pickles. Raises as ``pickle_value`` does."""
+    try:
+        contents = list(map(_dumps, values))
+        if _SCRIPT in b"".join(contents):  # one search instead of one for each value
+            contents = list(map(pickle_value, values))
+    except Exception:  # noqa: BLE001  as in ``pickle_value``
+        contents = list(map(pickle_value, values))
+    return arrow_array(contents, pa.binary())
 
 
 def unpickle_column(column: pa.Array) -> list[FieldValue]:
