@@ -38,8 +38,8 @@ MAX_LEVELS: Final = 64
 WHOLE_SHARE: Final = 3
 """A delta is not written if it would hold this share (a third) of all rows or more, and at least as many rows would be dead: everything is written whole."""
 DEAD_SHARE: Final = 5
-"""Key groups are rewritten from this share (a fifth) of dead rows to live ones on. Until all groups are rewritten, half as many rows are added as are live. In the
-tests of this module a half makes files a fifth larger than rewriting always does, and a fifth 6 %.
+"""Key groups are rewritten from this share (a fifth) of dead rows to live ones on. Until all groups are rewritten, half as many rows are added as are live.
+In the tests of this module files become 6 % larger by that than if groups were always rewritten, and a fifth larger with a half.
 """
 APPENDED_SHARE: Final = 2
 """A delta of append-only state is not written if it would hold more than this share (a half) of all rows. Added rows are kept in memory

@@ -114,17 +114,16 @@ class StateTable:
 
     def write_all(self, groups: Sequence[int], entries: Sequence[Entry], values: Sequence[StateValue]) -> None:
         """Writes entries as ``write`` does."""
-        tops: dict[int, Layer] = {}
-        for group in set(groups):
-            held = self._groups.get(group)
-            if held is None:
-                held = self._groups[group] = _Group(group, self._epoch)
-            tops[group] = held.layers[-1] if held.epochs[-1] == self._epoch else self._top(held)
+        if self._changes is None:
+            tops = {group: self._layer_of(group) for group in set(groups)}
+            for group, entry, value in zip(groups, entries, values, strict=True):
+                tops[group][entry] = value
+            return
+        noting = {group: (self._layer_of(group), self._changes.setdefault(group, set())) for group in set(groups)}
         for group, entry, value in zip(groups, entries, values, strict=True):
-            tops[group][entry] = value
-        if self._changes is not None:
-            for group, entry in zip(groups, entries, strict=True):
-                self._note(group, entry)
+            top, noted = noting[group]
+            top[entry] = value
+            noted.add(entry)
 
     def direct(self, group: int) -> Layer | None:
         """Returns the layer of a group that may be changed in place; ``None`` if a snapshot needs the group, or changes are noted."""
@@ -211,6 +210,13 @@ class StateTable:
             noted = self._changes[group] = set()
         noted.add(entry)
 
+    def _layer_of(self, group: int) -> Layer:
+        """Returns the layer to which entries of a group are written."""
+        held = self._groups.get(group)
+        if held is None:
+            held = self._groups[group] = _Group(group, self._epoch)
+        return held.layers[-1] if held.epochs[-1] == self._epoch else self._top(held)
+
     def _top(self, held: _Group) -> Layer:
         """Returns the top layer, to write into; a new one if a snapshot needs the present one."""
         if self._is_needed(held):
@@ -278,10 +284,23 @@ class IndexedTable(StateTable):
 
     def write_all(self, groups: Sequence[int], entries: Sequence[Entry], values: Sequence[StateValue]) -> None:
         super().write_all(groups, entries, values)
+        keys_of = {group: self._of_key.setdefault(group, {}) for group in set(groups)}
         for group, (key, namespace), value in zip(groups, entries, values, strict=True):
             if namespace is None:
                 self.has_unnamed = True
-            self._of_key.setdefault(group, {}).setdefault(key, {})[namespace] = value
+            held = keys_of[group].get(key)
+            if held is None:
+                keys_of[group][key] = {namespace: value}
+            else:
+                held[namespace] = value
+
+    def peek_all(self, groups: Sequence[int], entries: Sequence[Entry]) -> list[StateValue]:
+        keys_of = {group: self._of_key.get(group, _NO_KEYS) for group in set(groups)}
+        values_of = [keys_of[group].get(key) for group, (key, _) in zip(groups, entries, strict=True)]
+        return [
+            None if values is None else values.get(namespace)
+            for values, (_, namespace) in zip(values_of, entries, strict=True)
+        ]
 
     def direct(self, group: int) -> Layer | None:
         return None

@@ -5,34 +5,48 @@ The rows of a side are entries of state, named as in Flink (``JoinRecordStateVie
     no unique key                    the row, with how often it is there
     a unique key                     the values of the key
     a unique key within the join's   nothing: there is one row at a time
+
+A name that is the row itself is not stored a second time in its value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from tidegate.functions.sql.changelog import DELETE, INSERT, adds, as_inserts, has_kinds
+from tidegate.functions.sql.changelog import DELETE, INSERT, adds, as_inserts, has_kinds, is_insert_only
 from tidegate.functions.sql.rows import Change, Row
 from tidegate.records.batch import ArrowBatch
 from tidegate.taskmanager.operators.relational.matching import Matcher, OtherRows, Places
 from tidegate.taskmanager.operators.relational.relational_operator import (
     KEEP,
     EntriesOfKey,
+    EntriesOfKeys,
     KeyedChanges,
     Name,
     RelationalOperator,
+    is_plain,
     name_of,
     names_of,
 )
 
 Held: TypeAlias = tuple[Row, int, int]
 """A stored row, the number of its occurrences, and the number of rows of the other side that join with it."""
-Found: TypeAlias = tuple[Name, Held]
+Stored: TypeAlias = Held | tuple[int, int]
+"""The value of an entry. Without a row: that is the entry's name."""
+Found: TypeAlias = tuple[Name, Stored]
 Sides: TypeAlias = tuple[EntriesOfKey, EntriesOfKey]
+_ONCE: Final = [(1, matches) for matches in range(256)]
+"""Values of rows that are there once, by their numbers of matches: one object for all rows with few of them."""
+
+
+def held_of(found: Found) -> Held:
+    """Returns the row of an entry, and what is counted of it."""
+    name, stored = found
+    return stored if len(stored) == 3 else (name, *stored)
 
 
 class Join(RelationalOperator):
@@ -66,6 +80,10 @@ class Join(RelationalOperator):
             for found, key in zip(upsert_keys, keys, strict=True)
         ]
         """For each side: the columns whose values distinguish the rows of one join key; ``None``: all columns."""
+        self._is_named_by_row = [
+            positions is None and all(is_plain(field.type) for field in fields)
+            for positions, fields in zip(self._names, matcher.fields, strict=True)
+        ]
         self._joining: Iterator[list[Name]] = iter(())
         """For each row of a batch that is not processed yet: the names of the other side's rows that join with it."""
 
@@ -85,16 +103,13 @@ class Join(RelationalOperator):
         numbers of joining rows.
         """
         group_of, key_of = batch.by_key()
-        states = [self.read(group, key, batch.now_ms) for key, group in group_of.items()]
-        found: list[Found] = []
-        sizes: list[int] = []
-        for state in states:
-            held = state[1 - input_index].all()
-            found += held.items()
-            sizes.append(len(held))
-        others = OtherRows([held[0] for _, held in found], np.array(sizes, np.intp), key_of)
+        read = self._sides[1 - input_index].reader(batch.now_ms)
+        held = [read(group, key) for key, group in group_of.items()]
+        found: list[Found] = [entry for of_key in held for entry in of_key.items()]
+        rows = list(map(held_of, found))
+        others = OtherRows([row for row, _, _ in rows], np.fromiter(map(len, held), np.intp, len(held)), key_of)
         if self._type == "INNER":
-            self._inner(batch, input_index, [state[input_index] for state in states], others, found)
+            self._inner(batch, input_index, group_of, others, [count for _, count, _ in rows])
             return
         matcher, mine, theirs = (
             self._matcher,
@@ -110,7 +125,7 @@ class Join(RelationalOperator):
 
     def change(self, state: Sides, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
         side = state[1 - input_index]
-        other = [(name, side.get(name)) for name in next(self._joining)]
+        other = [(name, held_of((name, side.get(name)))) for name in next(self._joining)]
         if self._type in ("SEMI", "ANTI"):
             self._semi(state, kind, row, input_index, other, out)
         else:
@@ -130,34 +145,60 @@ class Join(RelationalOperator):
         return split
 
     def _inner(
-        self,
-        batch: KeyedChanges,
-        index: int,
-        sides: Sequence[EntriesOfKey],
-        others: OtherRows,
-        found: Sequence[Found],
+        self, batch: KeyedChanges, index: int, group_of: Mapping[Any, int], others: OtherRows, times: Sequence[int]
     ) -> None:
-        """Emits the pairs of an inner join as columns, and stores the rows on their own side. ``sides``: that side's entries for each key of the batch."""
+        """Emits the pairs of an inner join as columns, and stores the rows on their own side. ``times``: how often each of the other rows is there."""
         mine, theirs = self._own_columns(batch, index), self._matcher.columns_of_rows(others.rows, 1 - index)
-        counts = np.array([held[1] for _, held in found], np.intp)
+        counts = np.array(times, np.intp)
         matches = np.zeros(len(batch.keys), np.intp)
-        for own, at in self._matcher.pairs(mine, batch.values, others, theirs, index):
-            times = counts[at]
-            own, at = np.repeat(own, times), np.repeat(at, times)
+        values = batch.values if self._matcher.compares_values else ()
+        for own, at in self._matcher.pairs(mine, values, others, theirs, index):
+            often = counts[at]
+            own, at = np.repeat(own, often), np.repeat(at, often)
             matches += np.bincount(own, minlength=len(matches))
             self._emit_pairs(batch.data, mine, theirs, own, at, index)
-        has_key = self._has_key[index]
-        changes = zip(
-            batch.changes, self._names_of(batch, index), others.key_of.tolist(), matches.tolist(), strict=True
-        )
-        for (kind, row), name, key, joined in changes:
-            side = sides[key]
-            if not adds(kind):
-                self._remove(side, name)
-                continue
-            before = None if has_key else side.get(name)
-            side.put(name, (row, 1 if before is None else before[1] + 1, joined))
+        side, names = self._sides[index], self._names_of(batch, index)
+        joined = matches.tolist()
+        if not self._stored_together(batch, side, group_of, names, joined, index):
+            of_key = {key: side.of(group, key, batch.now_ms) for key, group in group_of.items()}
+            for (kind, row), key, name, matched in zip(batch.changes, batch.keys, names, joined, strict=True):
+                if adds(kind):
+                    self._put(of_key[key], name, row, index, matched)
+                else:
+                    self._remove(of_key[key], name)
         self.clean(len(batch.keys), batch.now_ms)
+
+    def _stored_together(
+        self,
+        batch: KeyedChanges,
+        side: EntriesOfKeys,
+        group_of: Mapping[Any, int],
+        names: Sequence[Name],
+        joined: Sequence[int],
+        index: int,
+    ) -> bool:
+        """Stores the rows of a batch at once, if they are only added, do not expire, and none is there twice. Returns whether it did."""
+        if side.expires or not is_insert_only(batch.data):
+            return False
+        entries = list(zip(batch.keys, names, strict=True))
+        if side.has_undivided:
+            for key, group in group_of.items():
+                side.of(group, key, batch.now_ms)
+        counts = [1] * len(entries)
+        if not self._has_key[index]:
+            if len(group_of) < len(entries) and len(set(entries)) < len(entries):
+                return False
+            counts = [1 if held is None else held[-2] + 1 for held in side.peek_all(entries, batch.groups)]
+        values: list[Stored]
+        if self._is_named_by_row[index]:
+            values = [
+                _ONCE[matched] if count == 1 and matched < len(_ONCE) else (count, matched)
+                for count, matched in zip(counts, joined, strict=True)
+            ]
+        else:
+            values = list(zip(batch.values, counts, joined, strict=True))
+        side.write_all(entries, batch.groups, values)
+        return True
 
     def _emit_pairs(
         self,
@@ -185,6 +226,8 @@ class Join(RelationalOperator):
     def _names_of(self, batch: KeyedChanges, index: int) -> Sequence[Name]:
         """Returns the names of a batch's rows."""
         positions = self._names[index]
+        if self._is_named_by_row[index]:
+            return batch.values
         if positions is None:
             return names_of(batch.values, batch.data.columns[: self._widths[index]])
         if not positions:
@@ -195,19 +238,21 @@ class Join(RelationalOperator):
     def _name_of(self, row: Row, index: int) -> Name:
         positions = self._names[index]
         if positions is None:
-            return name_of(row)
+            return row if self._is_named_by_row[index] else name_of(row)
         return name_of(tuple([row[position] for position in positions])) if positions else ()
 
-    def _put(self, side: EntriesOfKey, row: Row, index: int, matches: int) -> None:
-        name = self._name_of(row, index)
+    def _put(self, side: EntriesOfKey, name: Name, row: Row, index: int, matches: int) -> None:
         found = None if self._has_key[index] else side.get(name)
-        side.put(name, (row, 1 if found is None else found[1] + 1, matches))
+        side.put(name, self._stored(index, row, 1 if found is None else found[-2] + 1, matches))
+
+    def _stored(self, index: int, row: Row, count: int, matches: int) -> Stored:
+        return (count, matches) if self._is_named_by_row[index] else (row, count, matches)
 
     def _remove(self, side: EntriesOfKey, name: Name) -> None:
         found = side.get(name)
         if found is not None:
-            held, count, matches = found
-            side.put(name, (held, count - 1, matches) if count > 1 else None)
+            *row, count, matches = found
+            side.put(name, (*row, count - 1, matches) if count > 1 else None)
 
     def _pair(self, row: Row, other: Row, index: int) -> Row:
         return row + other if index == 0 else other + row
@@ -215,11 +260,13 @@ class Join(RelationalOperator):
     def _padded(self, row: Row, index: int) -> Row:
         return self._pair(row, (None,) * self._widths[1 - index], index)
 
-    def _pairs(self, kind: int, row: Row, index: int, other: Iterable[Found], out: list[Change]) -> None:
+    def _pairs(self, kind: int, row: Row, index: int, other: Iterable[tuple[Name, Held]], out: list[Change]) -> None:
         for _, (old, count, _) in other:
             out.extend([(kind, self._pair(row, old, index))] * count)
 
-    def _regular(self, sides: Sides, kind: int, row: Row, index: int, other: list[Found], out: list[Change]) -> None:
+    def _regular(
+        self, sides: Sides, kind: int, row: Row, index: int, other: list[tuple[Name, Held]], out: list[Change]
+    ) -> None:
         is_outer, other_is_outer = self._is_outer[index], self._is_outer[1 - index]
         if adds(kind):
             if is_outer and not other:
@@ -228,9 +275,9 @@ class Join(RelationalOperator):
                 for found in other:
                     if found[1][2] == 0:
                         out.extend([(DELETE, self._padded(found[1][0], 1 - index))] * found[1][1])
-                    self._count(sides[1 - index], found, 1)
+                    self._count(sides[1 - index], 1 - index, found, 1)
             self._pairs(INSERT if is_outer or other_is_outer else kind, row, index, other, out)
-            self._put(sides[index], row, index, sum(held[1] for _, held in other))
+            self._put(sides[index], self._name_of(row, index), row, index, sum(held[1] for _, held in other))
             return
         self._remove(sides[index], self._name_of(row, index))
         if is_outer and not other:
@@ -240,28 +287,30 @@ class Join(RelationalOperator):
             for found in other:
                 if found[1][2] == 1:
                     out.extend([(INSERT, self._padded(found[1][0], 1 - index))] * found[1][1])
-                self._count(sides[1 - index], found, -1)
+                self._count(sides[1 - index], 1 - index, found, -1)
 
-    def _semi(self, sides: Sides, kind: int, row: Row, index: int, other: list[Found], out: list[Change]) -> None:
+    def _semi(
+        self, sides: Sides, kind: int, row: Row, index: int, other: list[tuple[Name, Held]], out: list[Change]
+    ) -> None:
         is_anti = self._type == "ANTI"
         if index == 0:
             if bool(other) != is_anti:
                 out.append((kind, row))
             if adds(kind):
-                self._put(sides[0], row, 0, sum(held[1] for _, held in other))
+                self._put(sides[0], self._name_of(row, 0), row, 0, sum(held[1] for _, held in other))
             else:
                 self._remove(sides[0], self._name_of(row, 0))
             return
         if adds(kind):
-            self._put(sides[1], row, 1, 0)
+            self._put(sides[1], self._name_of(row, 1), row, 1, 0)
         else:
             self._remove(sides[1], self._name_of(row, 1))
         for found in other:
             if found[1][2] == (0 if adds(kind) else 1):
                 shown = (DELETE if adds(kind) else INSERT) if is_anti else kind
                 out.extend([(shown, found[1][0])] * found[1][1])
-            self._count(sides[0], found, 1 if adds(kind) else -1)
+            self._count(sides[0], 0, found, 1 if adds(kind) else -1)
 
-    def _count(self, side: EntriesOfKey, found: Found, change: int) -> None:
+    def _count(self, side: EntriesOfKey, index: int, found: tuple[Name, Held], change: int) -> None:
         name, (row, count, matches) = found
-        side.put(name, (row, count, matches + change))
+        side.put(name, self._stored(index, row, count, matches + change))

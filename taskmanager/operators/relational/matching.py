@@ -59,7 +59,8 @@ class Matcher:
         self.has_condition = condition is not None
         self._joined = joined
         fields = list(joined)
-        self._fields = fields[:left_width], fields[left_width:]
+        self.fields = fields[:left_width], fields[left_width:]
+        """For each side: the columns of its rows."""
 
     def positions(self, row: Row, others: Sequence[Row], side: int = 0) -> list[int]:
         """Returns the indices of the other side's rows that join with a row of a side."""
@@ -90,12 +91,12 @@ class Matcher:
 
     def columns_of_batch(self, data: pa.RecordBatch, side: int) -> list[pa.Array]:
         """Returns the columns of a batch of a side, with the types of the joined rows."""
-        fields = self._fields[side]
+        fields = self.fields[side]
         return [typed(column, field.type) for column, field in zip(data.columns[: len(fields)], fields, strict=True)]
 
     def columns_of_rows(self, rows: Sequence[Row], side: int) -> list[pa.Array]:
         """Converts rows of a side to columns, with the types of the joined rows."""
-        fields = self._fields[side]
+        fields = self.fields[side]
         columns = zip(*rows, strict=True) if rows else [()] * len(fields)
         return [array_of_values(values, field.type) for values, field in zip(columns, fields, strict=True)]
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 from tidegate.columnar.keys.hashing import hash_columns, key_groups
 from tidegate.common.typeinfo import Types
 from tidegate.functions.base import UserCode
-from tidegate.functions.sql.rows import Change, Row, batch_of, changes_of, values_of
+from tidegate.functions.sql.rows import Change, Row, batch_of, kinds_of, rows_of, values_of
 from tidegate.model.channel_events import UserEvent
 from tidegate.model.program import KeySpec
 from tidegate.records.batch import ArrowBatch, Batch
@@ -185,6 +185,17 @@ class EntriesOfKeys:
         """Whether there may be values of earlier versions, which ``of`` divides into entries."""
         return self._table.has_unnamed
 
+    @property
+    def expires(self) -> bool:
+        """Whether the state has a time to live."""
+        return self._ttl is not None
+
+    def reader(self, now_ms: int) -> Callable[[int, Any], Mapping[Name, Any]]:
+        """Returns the fastest function that returns all values of a key group's key as ``EntriesOfKey.all`` does."""
+        if self._ttl is None and not self._table.has_unnamed:
+            return self._table.of_key
+        return lambda group, key: self.of(group, key, now_ms).all()
+
     def all_of(self, group: int, key: Any) -> Mapping[Name, Any]:
         """Returns all values of a key as ``EntriesOfKey.all`` does, for divided states without a time to live."""
         return self._table.of_key(group, key)
@@ -224,10 +235,10 @@ def name_of(values: Row) -> Name:
 
 def names_of(rows: Sequence[Row], columns: Sequence[pa.Array]) -> Sequence[Name]:
     """Returns the names of rows, of which ``columns`` are the values."""
-    return rows if all(_is_plain(column.type) for column in columns) else [name_of(row) for row in rows]
+    return rows if all(is_plain(column.type) for column in columns) else [name_of(row) for row in rows]
 
 
-def _is_plain(type: pa.DataType) -> bool:
+def is_plain(type: pa.DataType) -> bool:
     """Tells whether values of a column in rows are their own canonical forms."""
     return bool(pa.types.is_integer(type) or pa.types.is_string(type) or pa.types.is_temporal(type))
 
@@ -253,12 +264,18 @@ class KeyedChanges:
     @cached_property
     def changes(self) -> list[Change]:
         """Returns the kind of each row with its values."""
-        return changes_of(self.data)
+        return list(zip(kinds_of(self.data), self.values, strict=True))
 
-    @property
+    @cached_property
     def values(self) -> list[Row]:
         """Returns the rows without their kinds."""
-        return [row for _, row in self.changes]
+        return rows_of(self.data)
+
+    def taken(self, places: npt.NDArray[np.intp]) -> KeyedChanges:
+        """Returns some of the rows."""
+        chosen = places.tolist()
+        data = self.data.take(pa.array(places))
+        return KeyedChanges(data, [self.keys[at] for at in chosen], [self.groups[at] for at in chosen], self.now_ms)
 
     def by_key(self) -> tuple[dict[Any, int], npt.NDArray[np.intp]]:
         """Returns the keys of the batch with their key groups, and for each row the number of its key among them."""
@@ -365,7 +382,7 @@ class TableOperator(KeyedOperator):
         columns = [data.column(position) for position in positions]
         values = list(map(values_of, columns))
         keys: list[Any] = values[0] if len(values) == 1 else list(zip(*values, strict=True))
-        if not all(_is_plain(column.type) for column in columns):
+        if not all(is_plain(column.type) for column in columns):
             keys = canonical_keys(keys)
         groups = key_groups(hash_columns(columns), self.context.max_parallelism)
         self._check(keys, groups)
@@ -468,6 +485,7 @@ __all__ = [
     "StateOfKey",
     "TableOperator",
     "differs",
+    "is_plain",
     "listed",
     "name_of",
     "names_of",

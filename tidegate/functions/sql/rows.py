@@ -20,8 +20,13 @@ Change: TypeAlias = tuple[int, Row]
 
 def changes_of(data: pa.RecordBatch) -> list[Change]:
     """Converts a batch to rows with their kinds, which are inserts where it has none."""
-    kinds = data.columns[-1].to_pylist() if has_kinds(data.schema) else [INSERT] * data.num_rows
-    return list(zip(kinds, rows_of(data), strict=True))
+    return list(zip(kinds_of(data), rows_of(data), strict=True))
+
+
+def kinds_of(data: pa.RecordBatch) -> list[int]:
+    """Returns the kinds of a batch's rows, which are inserts where it has none."""
+    kinds: list[int] = data.columns[-1].to_pylist() if has_kinds(data.schema) else [INSERT] * data.num_rows
+    return kinds
 
 
 def rows_of(data: pa.RecordBatch) -> list[Row]:

@@ -362,6 +362,41 @@ def test_one_value_of_a_key_from_a_savepoint_of_before_becomes_entries(name: str
     restored.close()
 
 
+@pytest.mark.parametrize("join_type", ["INNER", "FULL", "SEMI"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_rows_that_versions_before_stored_beside_their_names_are_read(backend: str, join_type: str) -> None:
+    node = join(join_type, has_condition=False)
+    configuration = {"state.backend.type": backend}
+    taken, restored = (Subtasks(node, [LEFT, RIGHT], [[0], [0]], 1, configuration) for _ in range(2))
+    taken.feed([(0, P), (0, P), (0, Q)])
+    taken.feed([(0, Q)], 1)
+    group = int(key_groups(hash_columns([pa.array([1], pa.int32())]), 128)[0])
+    before = KeyedStateBackend("op", KeyGroupRange(0, 127))
+    matches = 1 if join_type == "FULL" else 0
+    for name, rows in {"left": [(P, 2, 1), (Q, 1, 1)], "right": [(Q, 1, 3 * matches)]}.items():
+        entries = before.entries_by_key(name, Types.PICKLED_BYTE_ARRAY())
+        for row, *counts in rows:
+            entries.write(group, (1, row), (row, *counts))
+    restored.restart(RestoredOperator(keyed=before.freeze(1).write(MemoryStore()).keyed))
+    for index, change in [(0, (3, P)), (0, (0, Q)), (1, (0, P)), (1, (3, Q)), (0, (3, Q)), (1, (3, P)), (0, (0, P))]:
+        assert in_order(restored.feed([change], index)) == in_order(taken.feed([change], index))
+    taken.close()
+    restored.close()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_row_that_is_its_name_is_written_once(backend: str) -> None:
+    subtasks = Subtasks(
+        join("INNER", has_condition=False), [LEFT, RIGHT], [[0], [0]], 1, {"state.backend.type": backend}
+    )
+    text = "a text that is found again"
+    subtasks.feed([(0, (number, text)) for number in range(500)])
+    found = subtasks.running[0].snapshot()
+    written = b"".join(segment.handle.data or b"" for segment in found.keyed)
+    assert 500 <= written.count(text.encode()) < 600
+    subtasks.close()
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_rows_with_nan_are_found_again_and_zeros_of_different_signs_are_different_rows(backend: str) -> None:
     kind = LogicalType(TypeRoot.ROW, fields=(Field("a", INT), Field("x", LogicalType(TypeRoot.DOUBLE))))
