@@ -81,6 +81,9 @@ from tidegate.taskmanager.operators.relational.windows import (
     WindowTopN,
 )
 
+GATHERED_ROWS = 8_192
+"""Rows that an operator gathers which emits nothing before a watermark: as many as a source reads at once, by which arrays cost little for each row."""
+
 
 def make_relational(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
     """Makes the operator of a plan's node. ``schema``: of the emitted rows. Raises ``InvalidJob`` for a node without an operator."""
@@ -95,6 +98,8 @@ def make_relational(name: str, options: RelationalOptions, schema: pa.Schema) ->
     if configuration.get(MINI_BATCH_KEY) == "true" and (size := int(configuration.get(MINI_BATCH_SIZE_KEY, "-1"))) > 1:
         assert isinstance(operator, TableOperator)
         operator.gather(size)
+    elif isinstance(operator, _EMITS_BY_TIME) and operator.is_event_time and not operator.forgets:
+        operator.gather(GATHERED_ROWS)
     return operator
 
 
@@ -545,6 +550,11 @@ def _ttl_ms(node: Node, index: int) -> int:
         return found.get(index, 0)
     return parse_duration_ms((node.configuration or {}).get(STATE_TTL_KEY, "0 ms"))
 
+
+_EMITS_BY_TIME = (
+    WindowAggregate, WindowDeduplicate, WindowJoin, WindowTopN, OverAggregate, TemporalJoin, TemporalSort, Match,
+)  # fmt: skip
+"""Operators that emit nothing before a watermark, if they compute by event time."""
 
 _MAKERS: dict[type[Node], Callable[[str, RelationalOptions, pa.Schema], Operator]] = {
     nodes.GroupAggregate1: _group_aggregate,

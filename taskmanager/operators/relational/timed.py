@@ -38,6 +38,11 @@ class TimedOperator(RelationalOperator):
         self._cleanups: StateOfKey | None = None
         self._fired: list[Change] = []
 
+    @property
+    def forgets(self) -> bool:
+        """Whether keys without rows are removed after some processing time."""
+        return self._ttl_ms > 0 or self._retention_ms > 0
+
     def open_states(self) -> None:
         self.open_cleanups()
         super().open_states()

@@ -9,10 +9,14 @@ from tests.unit.taskmanager.operators.relational.subtasks import Subtasks
 from tests.unit.taskmanager.operators.relational.test_against_duckdb import ROWS, group_aggregate
 from tests.unit.taskmanager.operators.relational.test_deduplicate import ROWS as TIMED_ROWS
 from tests.unit.taskmanager.operators.relational.test_deduplicate import deduplicate
+from tests.unit.taskmanager.operators.relational.test_time_against_duckdb import ROWS as WINDOWED_ROWS
+from tests.unit.taskmanager.operators.relational.test_time_against_duckdb import window_aggregate
 from tidegate.functions.sql.rows import Change
 from tidegate.model.channel_events import END_OF_TIME, UserEvent
 from tidegate.plan import nodes
-from tidegate.plan.specs import MiniBatchInterval
+from tidegate.plan.specs import MiniBatchInterval, TumblingWindow
+from tidegate.taskmanager.operators.relational.relational_operator import KeyedChanges
+from tidegate.taskmanager.operators.relational.windows import WindowAggregate
 
 A_1: Change = (0, ("a", 1, True))
 A_2: Change = (0, ("a", 2, True))
@@ -83,6 +87,28 @@ def test_rows_are_processed_before_the_watermark_behind_them() -> None:
     assert subtasks.watermark(1_500) == [(0, first)]
     subtasks.feed([(0, late)])
     assert subtasks.watermark(2_000) == []
+    subtasks.close()
+
+
+@pytest.mark.parametrize(("watermark", "emitted"), [(500, 0), (999, 1)])
+def test_windows_of_event_time_gather_rows_until_a_watermark(
+    watermark: int, emitted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the options are, since they emit nothing before it."""
+    sizes: list[int] = []
+    work = WindowAggregate.work
+
+    def watched(operator: WindowAggregate, batch: KeyedChanges, input_index: int) -> None:
+        sizes.append(len(batch.keys))
+        work(operator, batch, input_index)
+
+    monkeypatch.setattr(WindowAggregate, "work", watched)
+    subtasks = Subtasks(window_aggregate(TumblingWindow("1 s")), [WINDOWED_ROWS], [[0]], 1)
+    for number in range(3):
+        subtasks.feed([(0, ("a", number, 100 * number))])
+    assert sizes == []
+    assert len(subtasks.watermark(watermark)) == emitted
+    assert sizes == [3]
     subtasks.close()
 
 
