@@ -103,7 +103,7 @@ def test_windows_of_event_time_gather_rows_until_a_watermark(
         work(operator, batch, input_index)
 
     monkeypatch.setattr(WindowAggregate, "work", watched)
-    subtasks = Subtasks(window_aggregate(TumblingWindow("1 s")), [WINDOWED_ROWS], [[0]], 1)
+    subtasks = Subtasks(window_aggregate(TumblingWindow("PT1S")), [WINDOWED_ROWS], [[0]], 1)
     for number in range(3):
         subtasks.feed([(0, ("a", number, 100 * number))])
     assert sizes == []
