@@ -50,6 +50,9 @@ class KeyedTable(Protocol):
 
     def delete(self, group: int, entry: Entry) -> None: ...
 
+    def delete_all(self, groups: Sequence[int], entries: Sequence[Entry]) -> None:
+        """Removes entries as ``delete`` does. ``groups``: the key group of each."""
+
     def entries(self) -> Iterator[tuple[int, Entry, StateValue]]:
         """Yields all entries, by key group."""
 
@@ -66,6 +69,9 @@ class KeyedEntries(KeyedTable, Protocol):
 
     def of_key(self, group: int, key: Key) -> Mapping[Namespace, StateValue]:
         """Returns all values of a key by name, for callers that change neither the mapping nor the values. Valid until the next write."""
+
+    def named(self, groups: Sequence[int], keys: Sequence[Key], names: Sequence[Namespace]) -> list[list[StateValue]]:
+        """Returns for each name the values of keys, as ``peek`` does. ``groups``: the key group of each key."""
 
 
 class ListCells(Protocol):

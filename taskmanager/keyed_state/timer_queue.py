@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from tidegate.model.values import Key
 from tidegate.taskmanager.keyed_state.backend import KeyedBackend
 from tidegate.taskmanager.keyed_state.entry import Namespace
-from tidegate.taskmanager.keyed_state.timers import Timer
+from tidegate.taskmanager.keyed_state.timers import DueTimers, Timer
 
 
 class KeyedTimerQueue:
@@ -19,6 +20,10 @@ class KeyedTimerQueue:
     def register(self, timestamp: int, namespace: Namespace = None) -> None:
         """Registers a timer of the current key."""
         self._timers.add(Timer(timestamp, self._backend.key, self._backend.group, namespace))
+
+    def register_all(self, timestamp: int, keys: Sequence[Key], groups: Sequence[int]) -> None:
+        """Registers a timer of each key. ``groups``: the key group of each."""
+        self._timers.add_all(timestamp, keys, groups)
 
     def delete(self, timestamp: int, namespace: Namespace = None) -> None:
         self._timers.remove(Timer(timestamp, self._backend.key, self._backend.group, namespace))
@@ -38,3 +43,8 @@ class KeyedTimerQueue:
         while (timer := self._timers.poll(time_ms)) is not None:
             self._backend.set_current(timer.key, timer.group)
             yield timer
+
+    def pop_all_due(self, time_ms: int) -> Iterator[DueTimers]:
+        """Yields the timers up to ``time_ms``, all those of one time together, as ``pop_due`` does. No key is made the current one."""
+        while (due := self._timers.poll_all(time_ms)) is not None:
+            yield due

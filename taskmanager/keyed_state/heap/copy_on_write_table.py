@@ -144,6 +144,25 @@ class StateTable:
         if self._changes is not None:
             self._note(group, entry)
 
+    def delete_all(self, groups: Sequence[int], entries: Sequence[Entry]) -> None:
+        """Removes entries as ``delete`` does."""
+        tops: dict[int, tuple[Layer, bool]] = {}
+        for group in set(groups):
+            held = self._groups.get(group)
+            if held is not None:
+                top = held.layers[-1] if held.epochs[-1] == self._epoch else self._top(held)
+                tops[group] = top, len(held.layers) == 1
+        for group, entry in zip(groups, entries, strict=True):
+            if group not in tops:
+                continue
+            top, is_single = tops[group]
+            if is_single:
+                top.pop(entry, None)
+            else:
+                top[entry] = DELETED
+            if self._changes is not None:
+                self._note(group, entry)
+
     def entries(self) -> Iterator[tuple[int, Entry, StateValue]]:
         """Yields all present entries, by key group: (group, entry, value)."""
         for group in self.groups():
@@ -268,6 +287,12 @@ class IndexedTable(StateTable):
         """Returns the values of a key by namespace, for callers that change neither the mapping nor the values."""
         return self._of_key.get(group, _NO_KEYS).get(key, _NO_VALUES)
 
+    def named(self, groups: Sequence[int], keys: Sequence[Key], names: Sequence[Namespace]) -> list[list[StateValue]]:
+        """Returns for each name the values of keys, for callers that do not change them."""
+        of_group = {group: self._of_key.get(group, _NO_KEYS) for group in set(groups)}
+        held = [of_group[group].get(key, _NO_VALUES) for group, key in zip(groups, keys, strict=True)]
+        return [[values.get(name) for values in held] for name in names]
+
     def write(self, group: int, entry: Entry, value: StateValue) -> None:
         super().write(group, entry, value)
         keys = self._of_key.get(group)
@@ -314,6 +339,16 @@ class IndexedTable(StateTable):
             held.pop(namespace, None)
             if not held:
                 del keys[key]
+
+    def delete_all(self, groups: Sequence[int], entries: Sequence[Entry]) -> None:
+        super().delete_all(groups, entries)
+        for group, (key, namespace) in zip(groups, entries, strict=True):
+            keys = self._of_key.get(group, _NO_KEYS)
+            held = keys.get(key)
+            if held is not None:
+                held.pop(namespace, None)
+                if not held:
+                    del keys[key]
 
     def forget_all(self) -> None:
         super().forget_all()

@@ -135,6 +135,13 @@ class RocksTable(RocksCells):
         self.mark_gone(group, row)
         self._changes.add(row)
 
+    def delete_all(self, groups: Sequence[int], entries: Sequence[Entry]) -> None:
+        """Removes entries as ``delete`` does."""
+        for group, row in zip(groups, self.rows.entries(groups, entries), strict=True):
+            self._database.delete(row)
+            self.mark_gone(group, row)
+            self._changes.add(row)
+
     def entries(self) -> Iterator[tuple[int, Entry, StateValue]]:
         self.load_all()
         for row, content in self._database.rows(self.rows.prefix):
@@ -174,6 +181,9 @@ class RocksEntries(RocksTable):
         self._kept[group, key] = found
         return found
 
+    def named(self, groups: Sequence[int], keys: Sequence[Key], names: Sequence[Namespace]) -> list[list[StateValue]]:
+        return [self.peek_all(groups, [(key, name) for key in keys]) for name in names]
+
     def peek(self, group: int, entry: Entry) -> StateValue:
         key, namespace = entry
         kept = self._kept.get((group, key))
@@ -200,6 +210,12 @@ class RocksEntries(RocksTable):
         kept = self._kept.get((group, entry[0]))
         if kept is not None:
             kept.pop(entry[1], None)
+
+    def delete_all(self, groups: Sequence[int], entries: Sequence[Entry]) -> None:
+        super().delete_all(groups, entries)
+        for group, (key, namespace) in zip(groups, entries, strict=True):
+            if (kept := self._kept.get((group, key))) is not None:
+                kept.pop(namespace, None)
 
 
 class RocksListCells(RocksCells):

@@ -37,7 +37,7 @@ from tidegate.taskmanager.keyed_state.rocksdb.keys import (
 from tidegate.taskmanager.keyed_state.rocksdb.state_rows import StateRows
 from tidegate.taskmanager.keyed_state.rocksdb.tables import RocksCells
 from tidegate.taskmanager.keyed_state.rocksdb.unloaded_timers import UnloadedTimers
-from tidegate.taskmanager.keyed_state.timers import Timer
+from tidegate.taskmanager.keyed_state.timers import DueTimers, Timer
 
 _STALE_HEADS = 64
 """Outdated entries that the heap may have, however few groups there are. Chosen, not measured."""
@@ -133,6 +133,10 @@ class RocksTimers(RocksCells):
         self._database.put(row, b"")
         self._changes.add(row)
 
+    def add_all(self, timestamp: int, keys: Sequence[Key], groups: Sequence[int]) -> None:
+        for key, group in zip(keys, groups, strict=True):
+            self.add(Timer(timestamp, key, group, None))
+
     def remove(self, timer: Timer) -> None:
         held = self._groups.get(timer.group)
         if held is None or not held.cache:
@@ -170,6 +174,17 @@ class RocksTimers(RocksCells):
         self._take(self._groups[group], group, 0)
         key, (timestamp, namespace), _ = self.rows.parts(row)
         return Timer(timestamp, key, group, namespace)
+
+    def poll_all(self, time_ms: int) -> DueTimers | None:
+        first = self.first_timestamp()
+        if first is None or first > time_ms:
+            return None
+        keys: list[Key] = []
+        groups: list[int] = []
+        while (timer := self.poll(first)) is not None:
+            keys.append(timer.key)
+            groups.append(timer.group)
+        return DueTimers(first, keys, groups)
 
     def load(self, pairs: Sequence[tuple[bytes, StateValue]]) -> None:
         self._database.put_all([(row, b"") for row, _ in pairs])

@@ -29,6 +29,7 @@ from tidegate.records.record_copy import record_copy
 from tidegate.taskmanager.keyed_state.backends import BackendPlace, open_keyed_backend
 from tidegate.taskmanager.keyed_state.handles import StateStore
 from tidegate.taskmanager.keyed_state.queryable import QueryableState
+from tidegate.taskmanager.keyed_state.timer_queue import KeyedTimerQueue
 from tidegate.taskmanager.keyed_state.timers import Timer
 from tidegate.taskmanager.operators.operator import Operator, OperatorContext
 from tidegate.taskmanager.operators.rows.no_current_key import NoCurrentKey
@@ -109,8 +110,7 @@ class KeyedOperator(Operator):
 
     def on_watermark(self, timestamp_ms: int) -> None:
         self._timers.watermark = timestamp_ms
-        for timer in self._timers.event.pop_due(timestamp_ms):
-            self._fire(timer, TimeDomain.EVENT_TIME)
+        self._fire_due(self._timers.event, timestamp_ms, TimeDomain.EVENT_TIME)
         self._collector.flush()
         self._schedule()
         super().on_watermark(timestamp_ms)
@@ -175,10 +175,14 @@ class KeyedOperator(Operator):
 
     def _on_processing_time(self, time_ms: int) -> None:
         self._scheduled = None
-        for timer in self._timers.processing.pop_due(self.context.clock.now_ms()):
-            self._fire(timer, TimeDomain.PROCESSING_TIME)
+        self._fire_due(self._timers.processing, self.context.clock.now_ms(), TimeDomain.PROCESSING_TIME)
         self._collector.flush()
         self._schedule()
+
+    def _fire_due(self, timers: KeyedTimerQueue, time_ms: int, domain: TimeDomain) -> None:
+        """Fires the timers up to ``time_ms``."""
+        for timer in timers.pop_due(time_ms):
+            self._fire(timer, domain)
 
     def _schedule(self) -> None:
         """Schedules a call of the runtime when the earliest processing-time timer is due."""

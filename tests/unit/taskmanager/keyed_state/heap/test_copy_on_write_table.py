@@ -52,6 +52,12 @@ class TableAgainstDicts(RuleBasedStateMachine):
         found = self.table.peek_all([0, 1, 0, 1], [(0, None), (1, None), (2, None), (3, None)])
         assert found == [self.model.get(key) for key in (0, 1, 2, 3)]
 
+    @rule(keys=st.lists(KEYS, max_size=4))
+    def delete_several(self, keys: list[int]) -> None:
+        self.table.delete_all([key % 2 for key in keys], [(key, None) for key in keys])
+        for key in keys:
+            self.model.pop(key, None)
+
     @rule(key=KEYS)
     def delete(self, key: int) -> None:
         self.table.delete(key % 2, (key, None))

@@ -199,6 +199,46 @@ def test_timers_on_disk_are_those_on_the_heap(
     disk.backend.close()
 
 
+@pytest.mark.parametrize("texts", [HASHMAP, on_disk(3)], ids=["hashmap", "disk"])
+@pytest.mark.parametrize("kind", KEYS)
+def test_timers_of_one_time_come_together_in_the_order_in_which_they_come_alone(
+    kind: str, texts: dict[str, str], tmp_path: Path
+) -> None:
+    """Timers that are added together are those that are added one by one, and a removed one that is added again is one timer."""
+    rng, store = random.Random(kind), Store()
+    alone, together = Timers(texts, tmp_path, kind), Timers(texts, tmp_path, kind)
+    for _ in range(20):
+        added = [some_timer(rng, kind) for _ in range(20)]
+        by_time: dict[int, list[Timer]] = {}
+        for timer in added:
+            by_time.setdefault(timer.timestamp, []).append(Timer(timer.timestamp, timer.key, timer.group, None))
+        for timestamp, timers in by_time.items():
+            for timer in timers:
+                alone.timers.add(timer)
+            together.timers.add_all(timestamp, [timer.key for timer in timers], [timer.group for timer in timers])
+        for timer in rng.sample(added, 5):
+            gone = Timer(timer.timestamp, timer.key, timer.group, None)
+            for one in (alone, together):
+                one.timers.remove(gone)
+                if timer.timestamp % 2:
+                    one.timers.add(gone)
+        assert rows_of(alone.snapshot(1, store, SAVEPOINT), store) == rows_of(
+            together.snapshot(1, store, SAVEPOINT), store
+        )
+        time_ms = rng.choice(TIMES)
+        found: list[Due] = []
+        while (due := together.timers.poll_all(time_ms)) is not None:
+            assert due.keys
+            found += [told(Timer(due.timestamp, *place, None)) for place in zip(due.keys, due.groups, strict=True)]
+        one_by_one: list[Due] = []
+        while (first := alone.timers.poll(time_ms)) is not None:
+            one_by_one.append(told(first))
+        assert found == one_by_one
+        assert together.timers.first_timestamp() == alone.timers.first_timestamp()
+    alone.backend.close()
+    together.backend.close()
+
+
 @pytest.mark.parametrize("texts", [HASHMAP, ON_HEAP, on_disk(3)], ids=["hashmap", "heap", "disk"])
 @pytest.mark.parametrize("kind", KEYS)
 def test_timers_are_dealt_to_two_subtasks_and_back(kind: str, texts: dict[str, str], tmp_path: Path) -> None:
