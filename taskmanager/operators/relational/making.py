@@ -65,19 +65,20 @@ from tidegate.taskmanager.operators.relational.mini_batches import (
 from tidegate.taskmanager.operators.relational.over import OverAggregate
 from tidegate.taskmanager.operators.relational.ranks import TopN
 from tidegate.taskmanager.operators.relational.relational_operator import TableOperator
+from tidegate.taskmanager.operators.relational.slices import slices_of
 from tidegate.taskmanager.operators.relational.sorted_over import SortedOver
 from tidegate.taskmanager.operators.relational.temporal_join import ProcessingTimeTemporalJoin, TemporalJoin, Versions
 from tidegate.taskmanager.operators.relational.temporal_sort import TemporalSort
 from tidegate.taskmanager.operators.relational.upserts import ChangelogNormalize, UpsertMaterialize
 from tidegate.taskmanager.operators.relational.user_windows import PanedWindowAggregate, WindowRowsAggregate
 from tidegate.taskmanager.operators.relational.watermarks import WatermarkAssigner, WatermarkCalc
+from tidegate.taskmanager.operators.relational.window_aggregate import WindowAggregate
+from tidegate.taskmanager.operators.relational.window_join import WindowJoin
 from tidegate.taskmanager.operators.relational.windows import (
     ProcessingTimeRows,
     SessionRows,
     Spans,
-    WindowAggregate,
     WindowDeduplicate,
-    WindowJoin,
     WindowTopN,
 )
 
@@ -391,6 +392,7 @@ def _window_aggregate(name: str, options: RelationalOptions, schema: pa.Schema) 
         merges=not is_attached and isinstance(windowing.window, SessionWindow),
         properties=[_property(type(found.property), shift) for found in node.named_window_properties],
         shift=shift,
+        slices=None if is_attached else slices_of(windowing.window, spans_of(windowing.window)),
     )
 
 
@@ -447,6 +449,7 @@ def _group_window_aggregate(name: str, options: RelationalOptions, schema: pa.Sc
         merges=merges,
         properties=properties,
         shift=shift,
+        slices=slices_of(node.window, spans),
         emits_empty=emits_empty,
     )
 

@@ -208,6 +208,16 @@ class EntriesOfKeys:
         """Writes values as ``EntriesOfKey.put`` does, for states without a time to live. ``entries``: the key and the name of each."""
         self._table.write_all(groups, entries, values)
 
+    def named(self, groups: Sequence[int], keys: Sequence[Any], names: Sequence[Name]) -> list[list[Any]]:
+        """Returns for each name the values of keys as ``EntriesOfKey.get`` does, for divided states without a time to live. ``groups``: the key group of each
+        key.
+        """
+        return self._table.named(groups, keys, names)
+
+    def delete_all(self, entries: Sequence[Entry], groups: Sequence[int]) -> None:
+        """Removes values. ``entries``: the key and the name of each."""
+        self._table.delete_all(groups, entries)
+
     def undivided(self, group: int, key: Any) -> Any:
         """Returns the single value of a key that an earlier version wrote, until ``of`` divides it into entries. For states without a time to live."""
         return self._table.peek(group, (key, None)) if self._table.has_unnamed else None

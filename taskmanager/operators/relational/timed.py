@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from tidegate.functions.sql.rows import Change
+from tidegate.functions.sql.rows import Change, batch_of
 from tidegate.functions.time_domain import TimeDomain
-from tidegate.taskmanager.keyed_state.timers import Timer
+from tidegate.records.batch import ArrowBatch
+from tidegate.taskmanager.keyed_state.timer_queue import KeyedTimerQueue
+from tidegate.taskmanager.keyed_state.timers import DueTimers, Timer
 from tidegate.taskmanager.operators.operator import Operator
 from tidegate.taskmanager.operators.relational.relational_operator import KEEP, RelationalOperator, StateOfKey
 
@@ -21,6 +23,9 @@ class TimedOperator(RelationalOperator):
     ``retention_ms``: ``expire`` removes a key for which ``keep_alive`` was not called for that time; it comes at most half as much later (Flink:
     ``CleanupState``). 0: keys are not removed. With a retention, ``fire`` is used for event time only.
     """
+
+    fires_together: ClassVar[bool] = False
+    """Whether the keys with timers of one time fire together, by ``fire_all``. An operator that sets it has no retention."""
 
     def __init__(
         self,
@@ -37,6 +42,8 @@ class TimedOperator(RelationalOperator):
         self._retention_ms = retention_ms
         self._cleanups: StateOfKey | None = None
         self._fired: list[Change] = []
+        self._fired_before: list[pa.RecordBatch] = []
+        """Batches to emit before the rows in ``_fired``."""
 
     @property
     def forgets(self) -> bool:
@@ -55,6 +62,18 @@ class TimedOperator(RelationalOperator):
     @abstractmethod
     def fire(self, state: Any, time_ms: int, out: list[Change]) -> Any:
         """Processes a timer of a key that is due. Returns the new state of the key, ``None`` for none, or ``KEEP``."""
+
+    def fire_all(self, due: DueTimers) -> None:
+        """Fires the keys with timers of one time, in their order. An operator that computes something for all of them at once overrides this method."""
+        for key, group in zip(due.keys, due.groups, strict=True):
+            self.on_timer(Timer(due.timestamp, key, group, None), TimeDomain.EVENT_TIME)
+
+    def emit_fired(self, batch: pa.RecordBatch) -> None:
+        """Emits rows of keys that fire after those that are to be emitted already."""
+        if self._fired:
+            self._fired_before.append(batch_of(self._fired, self._schema))
+            self._fired = []
+        self._fired_before.append(batch)
 
     def expire(self, state: Any) -> Any:
         """Removes a key that was not kept alive. Returns its new state, as ``fire`` does."""
@@ -95,6 +114,10 @@ class TimedOperator(RelationalOperator):
         """Registers a timer, at which ``fire`` is called for the current key."""
         (self._timers.event if self.is_event_time else self._timers.processing).register(time_ms)
 
+    def register_all(self, time_ms: int, keys: Sequence[Any], groups: Sequence[int]) -> None:
+        """Registers a timer of each key. ``groups``: the key group of each."""
+        (self._timers.event if self.is_event_time else self._timers.processing).register_all(time_ms, keys, groups)
+
     def end_batch(self, out: list[Change]) -> None:
         self._schedule()
 
@@ -118,8 +141,7 @@ class TimedOperator(RelationalOperator):
         """Advances event time to ``timestamp_ms``, behind the rows that came before it, and emits what is due."""
         self._end_mini_batch()
         self._timers.watermark = timestamp_ms
-        for timer in self._timers.event.pop_due(timestamp_ms):
-            self._fire(timer, TimeDomain.EVENT_TIME)
+        self._fire_due(self._timers.event, timestamp_ms, TimeDomain.EVENT_TIME)
         self._emit_fired()
         self._schedule()
 
@@ -127,6 +149,21 @@ class TimedOperator(RelationalOperator):
         super()._on_processing_time(time_ms)
         self._emit_fired()
 
+    def _fire_due(self, timers: KeyedTimerQueue, time_ms: int, domain: TimeDomain) -> None:
+        if not self.fires_together:
+            super()._fire_due(timers, time_ms, domain)
+            return
+        for due in timers.pop_all_due(time_ms):
+            self.timers_fired += len(due.keys)
+            self.fire_all(due)
+
     def _emit_fired(self) -> None:
+        if self._fired_before:
+            if self._fired:
+                self._fired_before.append(batch_of(self._fired, self._schema))
+            for batch in pa.Table.from_batches(self._fired_before).combine_chunks().to_batches():
+                self.context.output.emit(ArrowBatch(batch))
+            self._fired, self._fired_before = [], []
+            return
         fired, self._fired = self._fired, []
         self.emit(fired)

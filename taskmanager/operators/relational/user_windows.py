@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from math import gcd
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -23,7 +23,7 @@ from tidegate.taskmanager.operators.relational.relational_operator import (
     RelationalOperator,
 )
 from tidegate.taskmanager.operators.relational.timed import TimedOperator
-from tidegate.taskmanager.operators.relational.windows import WindowAggregate
+from tidegate.taskmanager.operators.relational.window_aggregate import WindowAggregate
 
 _OPEN: Final = ("open",)
 _ROWS: Final = "rows"
@@ -37,6 +37,8 @@ class PanedWindowAggregate(WindowAggregate):
     The result of a window is an empty accumulator into which those of its panes are merged (Flink: ``PanedWindowProcessFunction``). State: by pane ``[values of
     the grouping, accumulator]``. Earlier versions stored that by window: the accumulator of such a window is merged with the panes of later rows.
     """
+
+    fires_together: ClassVar[bool] = False
 
     def __init__(
         self,

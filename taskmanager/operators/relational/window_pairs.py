@@ -53,6 +53,39 @@ def find_pairs(key_of: Places, set_of: Places, sets: Sequence[Sequence[Span]]) -
     )
 
 
+@dataclass(frozen=True, slots=True)
+class SessionsOfRows:
+    """Sessions of the rows of a batch, in the order in which rows bring their ends. ``keys``: the number of each session's key; ``spans``: its window;
+    ``firsts``: its first row; ``pair_of``: the session of each row.
+    """
+
+    keys: list[int]
+    spans: list[Span]
+    firsts: Places
+    pair_of: Places
+
+
+def find_sessions(key_of: Places, times: npt.NDArray[np.int64], gap: int) -> SessionsOfRows:
+    """Finds the sessions of a batch. ``key_of``: the number of each row's key. Rows of a key that are no more than ``gap`` apart are in one session."""
+    order = np.lexsort((times, key_of))
+    keys, ms = key_of[order], times[order]
+    is_first = np.ones(len(order), np.bool_)
+    is_first[1:] = (keys[1:] != keys[:-1]) | (ms[1:] - ms[:-1] > gap)
+    begins = np.flatnonzero(is_first)
+    session_of = np.cumsum(is_first) - 1
+    lasts = ms[np.append(begins[1:], len(order)) - 1]
+    brings_end = ms == lasts[session_of]
+    brings_end[1:] &= is_first[1:] | (ms[1:] != ms[:-1])
+    by_end = np.argsort(order[brings_end])
+    place_of = np.empty(len(by_end), np.intp)
+    place_of[by_end] = np.arange(len(by_end))
+    pair_of = np.empty(len(order), np.intp)
+    pair_of[order] = place_of[session_of]
+    starts, ends = ms[begins][by_end].tolist(), (lasts[by_end] + gap).tolist()
+    firsts = np.minimum.reduceat(order, begins)[by_end]
+    return SessionsOfRows(keys[begins][by_end].tolist(), list(zip(starts, ends, strict=True)), firsts, pair_of)
+
+
 def sets_of_times(
     times: npt.NDArray[np.int64], spans_of: Callable[[int], Sequence[Span]]
 ) -> tuple[Places, list[Sequence[Span]]]:
@@ -61,4 +94,4 @@ def sets_of_times(
     return set_of, [spans_of(ms) for ms in different.tolist()]
 
 
-__all__ = ["WindowPairs", "find_pairs", "sets_of_times"]
+__all__ = ["SessionsOfRows", "WindowPairs", "find_pairs", "find_sessions", "sets_of_times"]

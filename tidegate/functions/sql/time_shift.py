@@ -25,6 +25,11 @@ class TimeShift:
         self._zone: Final = zone
         self._is_utc: Final = zone in _UTC
 
+    @property
+    def is_utc(self) -> bool:
+        """Whether local times are those of UTC."""
+        return self._is_utc
+
     def local(self, ms: int) -> int:
         """Returns the local time of a moment in ms since 1970."""
         return ms if self._is_utc else ms + offset_at(ms // 1000, self._zone) * 1000

@@ -136,4 +136,4 @@ def _cumulative(size: int, step: int, offset: int) -> Callable[[int], Sequence[S
     return spans
 
 
-__all__ = ["Span", "WindowedRows", "attached_spans", "spans_of", "start_of"]
+__all__ = ["Span", "WindowedRows", "attached_spans", "ms_of", "spans_of", "start_of"]

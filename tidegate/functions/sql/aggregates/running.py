@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -140,7 +140,7 @@ class RunningAggregates:
     """Calls that arrays compute. The accumulators are those of ``CompiledAggregates``."""
 
     def __init__(self, calls: Sequence[RunningCall]) -> None:
-        self.calls = calls
+        self.calls: Final = calls
         self.can_retract = not any(call.distinct for call in calls)
         """Whether rows may be retracted."""
         needed = {position for call in calls for position in (call.argument, call.filter)}
@@ -266,4 +266,4 @@ def _wrapped(value: int) -> int:
     return value if -_HALF <= value < _HALF else (value + _HALF) % (2 * _HALF) - _HALF
 
 
-__all__ = ["Results", "RunningAggregates", "RunningCall", "RunningTotals", "Segments"]
+__all__ = ["Places", "Results", "RunningAggregates", "RunningCall", "RunningTotals", "Segments", "Totals"]

@@ -38,13 +38,14 @@ class Subtasks:
         *,
         emits_each: bool = False,
         emits_updates: bool = True,
+        time_zone: str = "UTC",
     ) -> None:
         self.schemas = [with_kinds(arrow_schema(kind)) for kind in row_types]
         options = {
             "node": node,
             "row_types": tuple(row_types),
             "keys": keys,
-            "time_zone": "UTC",
+            "time_zone": time_zone,
             "functions": functions,
             "emits_each": emits_each,
         }

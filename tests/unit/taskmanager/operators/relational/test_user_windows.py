@@ -44,7 +44,7 @@ from tidegate.table import AggregateFunction
 from tidegate.table._execution.python_aggregates import PythonAggregates
 from tidegate.table.udf import udaf
 from tidegate.taskmanager.operators.relational import making
-from tidegate.taskmanager.operators.relational.windows import WindowAggregate
+from tidegate.taskmanager.operators.relational.window_aggregate import WindowAggregate
 
 _REFERENCE = WindowReference("w$", TIME)
 _TIME = TimeField("t", 2, 0, TIME)

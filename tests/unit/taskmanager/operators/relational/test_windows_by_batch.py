@@ -26,10 +26,10 @@ from tidegate.plan import nodes
 from tidegate.plan.expressions import AggregateCall
 from tidegate.plan.logical_types import Field, LogicalType, TypeRoot
 from tidegate.plan.specs import CumulativeWindow, HoppingWindow, SessionWindow, TumblingWindow, Window
-from tidegate.taskmanager.operators.relational import windows
+from tidegate.taskmanager.operators.relational import window_aggregate as module
 from tidegate.taskmanager.operators.relational.relational_operator import KeyedChanges
+from tidegate.taskmanager.operators.relational.window_aggregate import WindowAggregate
 from tidegate.taskmanager.operators.relational.window_pairs import find_pairs
-from tidegate.taskmanager.operators.relational.windows import WindowAggregate
 
 DOUBLE, DECIMAL = LogicalType(TypeRoot.DOUBLE), LogicalType(TypeRoot.DECIMAL, precision=10, scale=2)
 EXACT = (
@@ -90,14 +90,15 @@ def test_windows_by_arrays_give_what_their_rows_give(
         return did[-1]
 
     monkeypatch.setattr(WindowAggregate, "_ran", watched)
-    monkeypatch.setattr(windows, "ROWS_FOR_ARRAYS", 1)
+    monkeypatch.setattr(module, "ROWS_FOR_ARRAYS", 1)
+    monkeypatch.setattr(module, "ROWS_FOR_SESSIONS", 1)
     assert one_by_one
     assert emitted(node, changes, 12, backend) == one_by_one
-    assert did == ([] if isinstance(window, SessionWindow) else [True] * 10)
+    assert did == [not isinstance(window, SessionWindow)] * 10
 
 
 def test_a_batch_of_late_rows_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(windows, "ROWS_FOR_ARRAYS", 1)
+    monkeypatch.setattr(module, "ROWS_FOR_ARRAYS", 1)
     node = with_calls(TumblingWindow(size="PT10S"), EXACT, retracts=False)
     subtasks = Subtasks(node, [ROWS], [[0]], 1)
     subtasks.watermark(END_OF_TIME - 1)
