@@ -11,7 +11,10 @@ Bids and auctions shaped as Nexmark's go through one subtask's operator, in batc
     running sum           count and sum of each auction's bids, a change for each row (q15 to q17); and with rows that are taken back
     aggregates of q17     eight calls for each auction, of which two are MIN and MAX; a change for each key of a batch, as with mini-batches
     distinct bidders      four COUNT(DISTINCT bidder) of each channel (q16), with mini-batches
-    windows               count of each auction's bids in windows of 10 s, which overlap five times (q5) or do not (q12), until they fire
+    windows               count of each auction's bids in windows of 10 s, which overlap five times (q5) or do not (q12), until they fire; and until they
+                          have fired, with hot keys in batches of 1,500 rows as behind Nexmark's exchange
+    sessions              count of each bidder's bids until there is none for 10 s (q11), with hot keys in such batches, until they have fired
+    window join           persons and sellers of the same 10 s (q8); and counts of auctions with the largest one of their window (q5), in such batches
 
 Aggregates and windows are measured without arrays too, in the same run.
 
@@ -25,7 +28,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -56,10 +59,12 @@ from tidegate.plan.specs import (
     IntervalJoinSpec,
     JoinSpec,
     PartitionSpec,
+    SessionWindow,
     SortField,
     SortSpec,
     TimeAttributeWindowing,
     TumblingWindow,
+    WindowAttachedWindowing,
 )
 from tidegate.records.arrow_type import ArrowTypeInfo
 from tidegate.records.batch import ArrowBatch
@@ -68,6 +73,10 @@ BATCH_ROWS = 1 << 13
 BIDS_OF_AUCTION = 15
 """Bids of an auction on average: Nexmark's 46 bids for 3 auctions."""
 BIDS_OF_BIDDER = 46
+FEW_ROWS = 1_500
+"""Rows of the batches that q5 brings to one of its subtasks of windows."""
+LAG_MS = 4_000
+"""How far Nexmark's watermark is behind the latest time."""
 OPEN_MS = 10_000
 GROUPS = 128
 
@@ -88,7 +97,7 @@ BID = row_type(auction=BIGINT, bidder=BIGINT, price=BIGINT, channel=TEXT, at=ROW
 @dataclass(frozen=True)
 class Shape:
     """An operator and its input. ``batches``: pairs of an input's number and its rows. ``lag_ms``: how far a watermark, which follows each batch of the last
-    input, is behind its latest bid; ``None``: there are no watermarks.
+    input, is behind its latest ``time``; ``None``: there are no watermarks.
     """
 
     node: Any
@@ -96,6 +105,7 @@ class Shape:
     keys: Sequence[Sequence[int]]
     batches: Sequence[tuple[int, pa.RecordBatch]]
     lag_ms: int | None = None
+    time: str = "at"
 
 
 def bids(rows: int, seed: int = 1) -> dict[str, npt.NDArray[Any]]:
@@ -284,13 +294,21 @@ def folded_shape(rows: int, grouping: int, calls: Sequence[AggregateCall]) -> Sh
     return Shape(node, [kind], [[grouping]], batches)
 
 
-def window_shape(rows: int, window: TumblingWindow | HoppingWindow) -> Shape:
-    """Counts the bids of each auction and window. No window fires."""
+def few(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Cuts batches as small as they are behind Nexmark's exchange."""
+    for batch in batches:
+        yield from (batch.slice(at, FEW_ROWS) for at in range(0, batch.num_rows, FEW_ROWS))
+
+
+def window_shape(
+    rows: int, window: TumblingWindow | HoppingWindow | SessionWindow, *, key: int = 0, fires: bool = False
+) -> Shape:
+    """Counts the bids of each key and window. ``fires``: hot keys, small batches, and watermarks by which windows fire."""
     node = nodes.WindowAggregate1(
         id=1,
-        output_type=row_type(auction=BIGINT, bids=BIGINT),
+        output_type=row_type(key=BIGINT, bids=BIGINT),
         description="WindowAggregate",
-        grouping=(0,),
+        grouping=(key,),
         agg_calls=(call("$COUNT$1"),),
         windowing=TimeAttributeWindowing(
             window=window, time_attribute_type=ROWTIME, time_attribute_index=4, is_rowtime=True
@@ -298,7 +316,57 @@ def window_shape(rows: int, window: TumblingWindow | HoppingWindow) -> Shape:
         named_window_properties=(),
         need_retraction=False,
     )
-    return Shape(node, [BID], [[0]], [(0, batch) for batch in bid_batches(rows)])
+    batches = few(hot_bid_batches(rows)) if fires else bid_batches(rows)
+    return Shape(node, [BID], [[key]], [(0, batch) for batch in batches], lag_ms=LAG_MS if fires else None)
+
+
+COUNTED = row_type(key=BIGINT, bids=BIGINT, ws=TIME, we=ROWTIME)
+
+
+def window_join_shape(rows: int, *, has_key: bool) -> Shape:
+    """Joins two sides by their windows and a number of which nearly each row has its own; or counts of windows that overlap five times with the largest one of
+    each, by the window alone. Windows fire when the rows of another one come."""
+    slide = 10_000 if has_key else 2_000
+    count = 12_000 if has_key else 6_000
+    window = TumblingWindow(size="PT10S") if has_key else HoppingWindow(size="PT10S", slide="PT2S")
+    windowing = WindowAttachedWindowing(
+        window=window, time_attribute_type=ROWTIME, window_start=2, window_end=3, is_rowtime=True
+    )
+    schema = arrow_schema(COUNTED)
+    condition = RexCall(
+        type=BOOLEAN,
+        operands=(RexInputRef(input_index=1, type=BIGINT), RexInputRef(input_index=5, type=BIGINT)),
+        internal_name="$>=$1",
+    )
+    keys = (0,) if has_key else ()
+    spec_of_join = JoinSpec("INNER", keys, keys, (True,) * len(keys), None if has_key else condition)
+    node = nodes.WindowJoin1(
+        id=1,
+        output_type=LogicalType(
+            TypeRoot.ROW,
+            fields=(*COUNTED.fields, *(Field(f"{field.name}0", field.type) for field in COUNTED.fields)),
+        ),
+        description="WindowJoin",
+        join_spec=spec_of_join,
+        left_windowing=windowing,
+        right_windowing=windowing,
+    )
+    rng, batches = np.random.default_rng(3), []
+    for number in range(max(1, rows // count)):
+        sizes = (count // 4, count - count // 4) if has_key else (count, 1)
+        for side, size in enumerate(sizes):
+            numbers = rng.permutation(count)[:size] if side == 0 else rng.integers(0, count, size)
+            most = np.where(np.arange(size) == 0, 1_000, rng.integers(0, 1_000, size))
+            start = number * slide
+            columns = [
+                pa.array(numbers + number * count),
+                pa.array(most),
+                pa.array(np.full(size, start)).view(schema.field("ws").type),
+                pa.array(np.full(size, start + 10_000)).view(schema.field("we").type),
+            ]
+            made = few([pa.RecordBatch.from_arrays(columns, schema=schema)])
+            batches += [(side, batch) for batch in made]
+    return Shape(node, [COUNTED] * 2, [list(keys)] * 2, batches, lag_ms=slide, time="we")
 
 
 PRICES = (
@@ -347,6 +415,15 @@ SHAPES: dict[str, Callable[[int], Shape]] = {
     "aggregates of q17": lambda rows: folded_shape(rows, 0, PRICES),
     "windows that overlap": lambda rows: window_shape(rows, HoppingWindow(size="PT10S", slide="PT2S")),
     "windows that do not overlap": lambda rows: window_shape(rows, TumblingWindow(size="PT10S")),
+    "windows that overlap and fire": lambda rows: window_shape(
+        rows, HoppingWindow(size="PT10S", slide="PT2S"), fires=True
+    ),
+    "windows that do not overlap and fire": lambda rows: window_shape(
+        rows, TumblingWindow(size="PT10S"), key=1, fires=True
+    ),
+    "sessions": lambda rows: window_shape(rows, SessionWindow(gap="PT10S"), key=1, fires=True),
+    "window join by a key": lambda rows: window_join_shape(rows, has_key=True),
+    "window join with the largest": lambda rows: window_join_shape(rows, has_key=False),
     "distinct bidders of a channel": lambda rows: folded_shape(rows, 3, BIDDERS),
 }
 
@@ -385,7 +462,7 @@ def measure(shape: Shape, backend: str, *, row_by_row: bool = False) -> Rate:
         begun = time.process_time()
         running.operator.process(ArrowBatch(batch), index)
         if shape.lag_ms is not None and index == len(shape.types) - 1:
-            latest = int(pc.max(batch["at"]).value)
+            latest = int(pc.max(batch[shape.time]).value)
             running.operator.on_watermark(latest - shape.lag_ms)
         taken += time.process_time() - begun
         rows += batch.num_rows
