@@ -40,7 +40,7 @@ from tidegate.taskmanager.operators.relational.windows import Spans
 ROWS_FOR_ARRAYS = 250
 """Fewest rows of a batch that are added to their windows by arrays. Chosen: 125 rows take as long row by row, 500 a third less by arrays."""
 ROWS_FOR_SESSIONS = 50
-"""The same of sessions, whose rows would change the windows of their key one by one. Chosen: 60 rows take less by arrays already."""
+"""Fewest rows of a batch that are added to sessions by arrays, where each would change the windows of its key. Chosen: 60 rows take less so already."""
 KEYS_FOR_ARRAYS = 32
 """Fewest keys whose windows fire by arrays. Chosen: a few columns cost about as much as so many rows."""
 
@@ -163,8 +163,8 @@ class WindowAggregate(EntriesOperator, TimedOperator):
             self.register_all(due, keys, of_keys)
 
     def _ran_sessions(self, batch: KeyedChanges, running: RunningAggregates) -> bool:
-        """Adds the rows of a batch to sessions. Rows that belong together are added up first. Returns ``False`` where one might be late, as it is no longer
-        when rows before it have made its session longer.
+        """Adds the rows of a batch to sessions. Rows that belong together are added up first. Returns ``False`` where one might be late: rows before it
+        in the batch may have made its session longer.
         """
         assert self._spans is not None
         if self._time is None or not self._aggregates.merges_alike:

@@ -66,7 +66,7 @@ class SessionsOfRows:
 
 
 def find_sessions(key_of: Places, times: npt.NDArray[np.int64], gap: int) -> SessionsOfRows:
-    """Finds the sessions of a batch. ``key_of``: the number of each row's key. Rows of a key that are no more than ``gap`` apart are in one session."""
+    """Finds the sessions of a batch. ``key_of``: the number of each row's key. Rows of a key that are ``gap`` apart or less are in one session."""
     order = np.lexsort((times, key_of))
     keys, ms = key_of[order], times[order]
     is_first = np.ones(len(order), np.bool_)
