@@ -16,7 +16,7 @@ from tidegate.model.channel_events import END_OF_TIME, UserEvent
 from tidegate.plan import nodes
 from tidegate.plan.specs import MiniBatchInterval, TumblingWindow
 from tidegate.taskmanager.operators.relational.relational_operator import KeyedChanges
-from tidegate.taskmanager.operators.relational.windows import WindowAggregate
+from tidegate.taskmanager.operators.relational.window_aggregate import WindowAggregate
 
 A_1: Change = (0, ("a", 1, True))
 A_2: Change = (0, ("a", 2, True))

@@ -194,6 +194,7 @@ def test_a_key_has_one_timer_for_windows_that_overlap() -> None:
     subtasks = Subtasks(node, [ROWS], [[0]], 1)
     subtasks.feed([(INSERT, ("a", 1, ms)) for ms in (10_000, 11_999, 12_000, 13_000)])
     (running,) = subtasks.running
+    running.snapshot()
     operator = running.operator
     assert isinstance(operator, WindowAggregate)
     names = [name for _, (_, name) in operator._backend.entry_keys("state")]
