@@ -9,20 +9,23 @@ from weakref import WeakKeyDictionary
 from tests.sim.laws import Law
 from tests.sim.plant import Plant, patched
 from tidegate.functions.sql.changelog import adds
+from tidegate.model.channel_events import END_OF_TIME
 from tidegate.taskmanager.exchange.input_gate import ChannelInputGate
 from tidegate.taskmanager.keyed_state.heap import backend, entries
 from tidegate.taskmanager.keyed_state.heap.backend import KeyedStateBackend
 from tidegate.taskmanager.machines import watermarks as w
 from tidegate.taskmanager.operators.relational import temporal_join
 from tidegate.taskmanager.operators.relational.join import Join
-from tidegate.taskmanager.operators.relational.relational_operator import EntriesOfKey
+from tidegate.taskmanager.operators.relational.relational_operator import EntriesOfKey, TableOperator
 from tidegate.taskmanager.operators.relational.temporal_join import TemporalJoin
+from tidegate.taskmanager.operators.relational.timed import TimedOperator
 from tidegate.taskmanager.operators.rows.pattern_state import QUEUE
 from tidegate.taskmanager.runtime.checkpointing import replay
 
 _freeze, _block, _from_columns = KeyedStateBackend.freeze, ChannelInputGate.block, entries.from_columns
-_fire, _change, _valve_on, _take_persisted = (
+_fire, _advance, _change, _valve_on, _take_persisted = (
     TemporalJoin.fire,
+    TimedOperator.advance,
     Join.change,
     w.WatermarkValve.on,
     ChannelInputGate.take_persisted,
@@ -106,6 +109,16 @@ def _is_named(name: Any, at: int, what: Any) -> bool:
     return isinstance(name, tuple) and len(name) > at and name[at] == what
 
 
+def _leaves_gathered_rows(operator: TableOperator, checkpoint_id: int) -> None:
+    """Writes a snapshot without the rows of a mini-batch, which are neither in the state nor behind the barrier."""
+
+
+def _advances_before_gathered_rows(operator: TimedOperator, timestamp_ms: int) -> None:
+    if timestamp_ms < END_OF_TIME:
+        operator._timers.watermark = timestamp_ms
+    _advance(operator, timestamp_ms)
+
+
 _EXACT = frozenset({Law.OUTPUT})
 _FAILS = frozenset({Law.OUTPUT, Law.LIVENESS})
 """An operator may also fail, by a row that it does not expect."""
@@ -134,6 +147,16 @@ PLANTS = (
         first_seed=2,
     ),
     Plant("a retraction is for the other side", _FAILS, patched(Join, "change", _takes_back_from_the_other_side)),
+    Plant(
+        "rows of a mini-batch are not processed before a snapshot",
+        _EXACT,
+        patched(TableOperator, "prepare_snapshot", _leaves_gathered_rows),
+    ),
+    Plant(
+        "rows of a mini-batch are late by the watermark behind them",
+        _EXACT,
+        patched(TimedOperator, "advance", _advances_before_gathered_rows),
+    ),
     Plant("a key is dropped on restore", _EXACT, patched(backend, "from_columns", _drops_a_key)),
     Plant(
         "timers of a join are not restored",

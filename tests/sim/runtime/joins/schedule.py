@@ -55,6 +55,7 @@ class JoinSchedule(Schedule):
         self.name = name or r.choice(list(STATEMENTS))
         self._scans = r.choice((1, 2)) if is_append_only(recorded()[self.name]) else 1
         self._shapes = r
+        self._gathered = Random(f"{seed}: mini-batches").choice((None, 3, 40))
         super().__init__(seed)
         if not is_disturbed:
             self._mix.abort = self._mix.kill = self._mix.disk_full = 0.0
@@ -64,7 +65,7 @@ class JoinSchedule(Schedule):
 
     def build(self, shape: Shape, *, incremental: bool) -> BuiltJob:
         joins, sinks = self._shapes.choice(_SHAPES)
-        return build(self.name, self._scans, joins, sinks, incremental=incremental)
+        return build(self.name, self._scans, joins, sinks, self._gathered, incremental=incremental)
 
 
 @dataclass
@@ -123,8 +124,13 @@ class _ChangesWriter(SinkWriter):
 
 
 @cache
-def build(name: str, scans: int, joins: int, sinks: int, *, incremental: bool) -> BuiltJob:
+def build(name: str, scans: int, joins: int, sinks: int, gathered: int | None = None, *, incremental: bool) -> BuiltJob:
+    """``gathered``: most rows of a mini-batch of a regular join; ``None``: there are none."""
     judged = recorded()[name]
+    mini_batches = {
+        "table.exec.mini-batch.enabled": str(gathered is not None).lower(),
+        "table.exec.mini-batch.size": str(gathered or 0),
+    }
     options = Configuration()
     options.set_string("execution.checkpointing.mode", "EXACTLY_ONCE")
     options.set_string("execution.checkpointing.unaligned.enabled", "true")
@@ -148,7 +154,7 @@ def build(name: str, scans: int, joins: int, sinks: int, *, incremental: bool) -
     def ended(node: Node, stream: DataStream) -> None:
         stream.rebalance().sink_to(ChangesSink()).uid("out").set_parallelism(sinks)
 
-    translate(decode_plan(json.dumps(judged.plan)), env, scanned, ended)
+    translate(decode_plan(json.dumps(judged.plan)), env, scanned, ended, options=mini_batches)
     return env.build()
 
 
