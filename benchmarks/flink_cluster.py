@@ -129,6 +129,10 @@ class FlinkCluster:
             process.wait(60)
         shutil.rmtree(self.directory, ignore_errors=True)
 
+    @property
+    def task_manager_pid(self) -> int:
+        return self._processes[1].pid
+
     def _wait_for_slots(self) -> None:
         limit = time.monotonic() + START_LIMIT_S
         while time.monotonic() < limit:

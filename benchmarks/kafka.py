@@ -147,7 +147,7 @@ def _throughput(broker: KafkaBroker, copy: Copy, source: str, sink: str, count: 
         marks = []
         for share in (0.2, 0.9):
             _wait(lambda share=share: copied() >= share * count, f"{share:.0%} of {count} records in {sink}", pid)  # type: ignore[misc]
-            marks.append((copied(), time.monotonic(), _processor_s(pid)))
+            marks.append((copied(), time.monotonic(), processor_s(pid)))
     (rows, at, used), (last_rows, last_at, last_used) = marks
     if last_rows <= rows or last_used <= used:
         raise kafka_rivals.NotThere(
@@ -249,7 +249,7 @@ def _is_over(pid: int) -> bool:
     return True
 
 
-def _processor_s(pid: int) -> float:
+def processor_s(pid: int) -> float:
     """Of a process and all its living descendants."""
     root = psutil.Process(pid)
     total = 0.0

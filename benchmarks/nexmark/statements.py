@@ -31,7 +31,12 @@ def _columns(kind: str) -> dict[str, str]:
 
 
 def tables(directory: Path) -> list[str]:
-    """The statements in front of each query."""
+    """The statements in front of each query over Parquet files."""
+    return tables_of(f"'connector' = 'filesystem', 'path' = '{directory}', 'format' = 'parquet'")
+
+
+def tables_of(options: str) -> list[str]:
+    """The statements in front of each query over a table of all events with these options."""
     stored = [
         f"{column} {_TYPES[nexmark.KINDS[kind][name]]}"
         for kind in nexmark.KINDS
@@ -40,7 +45,7 @@ def tables(directory: Path) -> list[str]:
     ]
     made = [
         f"CREATE TEMPORARY TABLE events (event_type INT, {', '.join(stored)}, `dateTime` TIMESTAMP(3), WATERMARK FOR `dateTime` AS {nexmark.WATERMARK}) "
-        f"WITH ('connector' = 'filesystem', 'path' = '{directory}', 'format' = 'parquet')"
+        f"WITH ({options})"
     ]
     for number, kind in enumerate(nexmark.KINDS):
         columns = ", ".join(
