@@ -56,7 +56,8 @@ def test_event_time_follows_the_rate_and_auctions_are_open_as_long(stream: live.
     assert (times == events.BASE_MS + np.arange(COUNT) * 1000 // RATE).all()
 
     def open_for(table: pa.Table) -> list[int | None]:
-        return pc.subtract(table["a_expires"].cast(pa.int64()), table["dateTime"].cast(pa.int64())).to_pylist()
+        found = pc.subtract(table["a_expires"].cast(pa.int64()), table["dateTime"].cast(pa.int64()))
+        return list(found.to_pylist())
 
     assert open_for(stream.table) == open_for(before)
 
