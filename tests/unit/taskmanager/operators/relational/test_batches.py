@@ -42,7 +42,7 @@ from tidegate.plan.specs import (
     SortSpec,
     StateMetadata,
 )
-from tidegate.taskmanager.operators.relational import matching
+from tidegate.taskmanager.operators.relational import aggregates, matching
 from tidegate.taskmanager.operators.relational.aggregates import GroupAggregate
 from tidegate.taskmanager.operators.relational.matching import Matcher
 from tidegate.taskmanager.operators.relational.relational_operator import KeyedChanges
@@ -232,6 +232,7 @@ def test_totals_of_a_key(
         return did[-1]
 
     monkeypatch.setattr(GroupAggregate, "_ran", watched)
+    monkeypatch.setattr(aggregates, "ROWS_FOR_ARRAYS", 1)
     monkeypatch.setattr(calls, "RUNNING", {})
     row_by_row = Subtasks(node, [VALUES], [[0]], 1, configuration)
     rng = random.Random(5)
