@@ -14,7 +14,7 @@ is its epoch.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -382,6 +382,19 @@ class FrozenTable:
         layers = self._layers.get(group)
         return {} if layers is None else _merged(layers)
 
+    def some(self, group: int, entries: Iterable[Entry]) -> Layer:
+        """Returns those of some entries that a group has, without merging its layers."""
+        layers = self._layers.get(group, ())
+        if len(layers) == 1:  # no entry of a single layer is marked as removed
+            get = layers[0].get
+            return {entry: value for entry in entries if (value := get(entry, MISSING)) is not MISSING}
+        found: Layer = {}
+        for entry in entries:
+            value = _peek_in(layers, entry)
+            if value is not MISSING and value is not DELETED:
+                found[entry] = value
+        return found
+
     def size_of(self, group: int) -> int:
         """Returns approximately how many entries a group has."""
         return sum(len(layer) for layer in self._layers.get(group, ()))
@@ -408,7 +421,12 @@ class FrozenTable:
 
 
 def _peek_below(layers: list[Layer], entry: Entry) -> StateValue:
-    for layer in layers[-2::-1]:
+    return _peek_in(layers[:-1], entry)
+
+
+def _peek_in(layers: Sequence[Layer], entry: Entry) -> StateValue:
+    """Returns the value of an entry in the highest layer that has it, or ``MISSING``."""
+    for layer in reversed(layers):
         found = layer.get(entry, MISSING)
         if found is not MISSING:
             return found

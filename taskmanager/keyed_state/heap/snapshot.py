@@ -89,12 +89,18 @@ class FrozenHeapTable:
         table, layout = self._table, self._layout
         changes = {group: found for group in groups if (found := table.changed(group, since))}
         kinds: set[type] = set().union(*(kinds_of(layout, found) for found in changes.values()))
+        entries, waiting = EntryColumns(layout, kinds), []
+        last = next(reversed(changes), None)
         for group, changed in changes.items():
-            held = table.group(group)
-            living = layout.living({entry: held[entry] for entry in changed if entry in held}, frozen_ms)
-            entries = EntryColumns(layout, kinds)
+            living = layout.living(table.some(group, changed), frozen_ms)
+            gone = changed - living.keys()
             entries.add(group, living)
-            entries.add_removed(group, changed - living.keys())
-            piece = to_columns(entries, is_delta=True)
-            table.written(group)
-            yield piece
+            waiting.append(group)
+            if gone:
+                entries.add_removed(group, gone)
+            if gone or len(entries) >= PIECE_ENTRIES or group == last:  # removed entries stand behind all others
+                piece = to_columns(entries, is_delta=True)
+                for done in waiting:
+                    table.written(done)
+                entries, waiting = EntryColumns(layout, kinds), []
+                yield piece

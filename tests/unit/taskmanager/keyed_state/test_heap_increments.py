@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tests.unit.taskmanager.keyed_state.columns.test_keyed import SHARED, Store
@@ -113,6 +114,26 @@ def test_state_that_nobody_asks_for_is_written_again_without_its_levels() -> Non
     again = silent.freeze(4, SHARED).write(store)
     assert {segment.level for segment in again.keyed} == {0}
     assert State(again, store).content() == expected
+
+
+@pytest.mark.parametrize(("gone", "batches"), [([], 1), ([3], 2)])
+def test_changes_of_all_key_groups_are_one_batch_unless_entries_were_removed(gone: list[int], batches: int) -> None:
+    live, store = State(), Store()
+    table = live.tables["value"]
+    for number in range(160):
+        table.write(OWNED.start + number % OWNED.size, (f"k{number}", None), number)
+    live.backend.freeze(1, SHARED).write(store)
+    live.backend.confirmed(1)
+    for number in range(OWNED.size):
+        if number in gone:
+            table.delete(OWNED.start + number, (f"k{number}", None))
+        else:
+            table.write(OWNED.start + number, (f"k{number}", None), -number)
+    expected = live.content()
+    snapshot = live.backend.freeze(2, SHARED).write(store)
+    (delta,) = [segment for segment in snapshot.keyed if segment.level]
+    assert pa.ipc.open_file(pa.py_buffer(store.read(delta.handle))).num_record_batches == batches
+    assert State(snapshot, store).content() == expected
 
 
 def test_state_that_did_not_change_is_named_again() -> None:
