@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 
+from tidegate.common.typeinfo import Types
 from tidegate.functions.sql.rows import Change, batch_of
 from tidegate.functions.time_domain import TimeDomain
+from tidegate.model.channel_events import END_OF_TIME, NO_WATERMARK
 from tidegate.records.batch import ArrowBatch
+from tidegate.taskmanager.keyed_state.backend import KeyedTable
+from tidegate.taskmanager.keyed_state.entry import Entry
 from tidegate.taskmanager.keyed_state.timer_queue import KeyedTimerQueue
 from tidegate.taskmanager.keyed_state.timers import DueTimers, Timer
 from tidegate.taskmanager.operators.operator import Operator
 from tidegate.taskmanager.operators.relational.relational_operator import KEEP, RelationalOperator, StateOfKey
+
+_NO_KEY: Final[Entry] = ((), None)
+"""The entry of what belongs to a key group, and to no key."""
 
 
 class TimedOperator(RelationalOperator):
@@ -26,6 +33,10 @@ class TimedOperator(RelationalOperator):
 
     fires_together: ClassVar[bool] = False
     """Whether the keys with timers of one time fire together, by ``fire_all``. An operator that sets it has no retention."""
+    keeps_watermark: ClassVar[bool] = False
+    """Whether event time goes on behind a restore, so that no late row opens a window that had fired (Flink: the state ``watermark`` of
+    ``WindowAggOperator``). State ``watermark``: the watermark in ms, by key group.
+    """
 
     def __init__(
         self,
@@ -44,6 +55,8 @@ class TimedOperator(RelationalOperator):
         self._fired: list[Change] = []
         self._fired_before: list[pa.RecordBatch] = []
         """Batches to emit before the rows in ``_fired``."""
+        self._watermarks: KeyedTable | None = None
+        self._kept_watermark = NO_WATERMARK
 
     @property
     def forgets(self) -> bool:
@@ -58,6 +71,23 @@ class TimedOperator(RelationalOperator):
         """Creates the state that stores when each key is removed."""
         if self._retention_ms:
             self._cleanups = self.state_of_key("cleanup-timestamp", 0)
+
+    def open(self) -> None:
+        super().open()
+        if self.keeps_watermark and self.is_event_time:
+            self._watermarks = self._backend.table("watermark", "value", Types.PICKLED_BYTE_ARRAY())
+            owned = self._backend.owned
+            restored = [self._watermarks.peek(group, _NO_KEY) for group in range(owned.start, owned.end + 1)]
+            self._timers.watermark = min((found for found in restored if found is not None), default=NO_WATERMARK)
+
+    def prepare_snapshot(self, checkpoint_id: int) -> None:
+        super().prepare_snapshot(checkpoint_id)
+        reached = self._timers.watermark
+        if self._watermarks is not None and reached not in (self._kept_watermark, END_OF_TIME):
+            self._kept_watermark = reached
+            owned = self._backend.owned
+            for group in range(owned.start, owned.end + 1):
+                self._watermarks.write(group, _NO_KEY, reached)
 
     @abstractmethod
     def fire(self, state: Any, time_ms: int, out: list[Change]) -> Any:
@@ -134,8 +164,9 @@ class TimedOperator(RelationalOperator):
             self.write(timer.group, timer.key, found, now_ms)
 
     def on_watermark(self, timestamp_ms: int) -> None:
-        self.advance(timestamp_ms)
-        Operator.on_watermark(self, timestamp_ms)
+        reached = max(timestamp_ms, self._timers.watermark)
+        self.advance(reached)
+        Operator.on_watermark(self, reached)
 
     def advance(self, timestamp_ms: int) -> None:
         """Advances event time to ``timestamp_ms``, behind the rows that came before it, and emits what is due."""

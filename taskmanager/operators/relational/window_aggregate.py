@@ -55,6 +55,7 @@ class WindowAggregate(EntriesOperator, TimedOperator):
     """
 
     fires_together: ClassVar[bool] = True
+    keeps_watermark: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import pyarrow as pa
 
@@ -162,6 +162,8 @@ class WindowRows(EntriesOperator, TimedOperator):
 
 class WindowFirstRows(WindowRows):
     """Base class of operators that store a few rows of each window, in one entry."""
+
+    keeps_watermark: ClassVar[bool] = True
 
     def keep(self, state: EntriesOfKey, span: Span, input_index: int, row: Row) -> None:
         rows = state.take(span)
