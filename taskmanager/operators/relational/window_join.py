@@ -23,8 +23,8 @@ from tidegate.taskmanager.operators.relational.relational_operator import Entrie
 from tidegate.taskmanager.operators.relational.windows import Spans, WindowRows
 
 ROWS_FOR_ARRAYS = 32
-"""Fewest rows of a batch that are stored together, and fewest keys that join together. Chosen: what a batch costs, however small it is, is about what so many
-rows cost by themselves.
+"""Fewest rows of a batch that are stored together, and fewest rows or windows that join together. Chosen: what a batch costs, however small it is, is about
+what so many rows cost by themselves.
 """
 
 
@@ -135,10 +135,7 @@ class WindowJoin(WindowRows):
                 self.read(group, key, now_ms)
 
     def fire_all(self, due: DueTimers) -> None:
-        """Joins the rows of many keys at once, in the order of ``fire``."""
-        if len(due.keys) < ROWS_FOR_ARRAYS:
-            super().fire_all(due)
-            return
+        """Joins many rows at once, in the order of ``fire``, and few ones key by key."""
         self._divide(due.keys, due.groups)
         moment = (due.timestamp + 1,)
         ends: list[Entry] = [(key, moment) for key in due.keys]
@@ -147,11 +144,19 @@ class WindowJoin(WindowRows):
         for key, group, spans in zip(due.keys, due.groups, self._entries.peek_all(ends, due.groups), strict=True):
             windows += [(key, span) for span in sorted(spans or ())]
             groups += [group] * len(spans or ())
+        if len(windows) < ROWS_FOR_ARRAYS and self._count(windows, groups) < ROWS_FOR_ARRAYS:
+            super().fire_all(due)
+            return
         self._entries.delete_all(ends, due.groups)
         left, left_sizes = self._taken(windows, groups, 0)
         right, right_sizes = self._taken(windows, groups, 1)
         if left or right:
             self._join(left, np.repeat(np.arange(len(windows)), left_sizes), right, right_sizes)
+
+    def _count(self, windows: Sequence[tuple[Any, Span]], groups: Sequence[int]) -> int:
+        """Returns the number of rows of windows, of both inputs."""
+        lists: list[Entry] = [(key, (*span, index)) for index in (0, 1) for key, span in windows]
+        return sum(size or 0 for size in self._entries.peek_all(lists, [*groups, *groups]))
 
     def _taken(
         self, windows: Sequence[tuple[Any, Span]], groups: Sequence[int], index: int
