@@ -75,7 +75,10 @@ def operator_ids(nodes: Sequence[StreamNode]) -> list[OperatorId]:
         inputs = [f"{edge.input_index}:{edge.tag}:{seen[edge.source]}" for edge in node.inputs]
         if node.is_check:
             checks += 1
-            ids.append(OperatorId(hex_id("check", *inputs)))
+            found = OperatorId(hex_id("check", *inputs))
+            while found in ids:  # another check of the same input
+                found = OperatorId(hex_id("check", found))
+            ids.append(found)
             seen.append(seen[node.inputs[0].source])
             continue
         if node.uid_hash:

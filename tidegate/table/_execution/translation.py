@@ -108,6 +108,9 @@ def translate(
         raise UnsupportedPlan("the statement cannot be run:\n  " + "\n  ".join(missing))
     streams: dict[int, DataStream] = {}
     emits_each = watermarks_pass or any(map(sees_watermark, plan.nodes))
+    computes_by_time = any(
+        asks_for_time(node) for node in plan.nodes if not isinstance(node, plan_nodes.MiniBatchAssigner1)
+    )
     has_time = emits_each or any(map(asks_for_time, plan.nodes))
 
     def stream_of(node: Node) -> DataStream:
@@ -249,9 +252,10 @@ def translate(
             return relational(node, read, types, time_zone, aggregates_of(node, functions or {}))
         assert isinstance(node, _TRANSPARENT)
         if isinstance(node, plan_nodes.WatermarkAssigner1) and has_time:
-            return assigned_watermarks(node, read[0], types[0], time_zone, emits_each=emits_each)
+            assigned = assigned_watermarks(node, read[0], types[0], time_zone, emits_each=emits_each)
+            return assigned if emits_each or computes_by_time else as_check(assigned)
         if isinstance(node, plan_nodes.MiniBatchAssigner1) and node.mini_batch_interval.mode != "None":
-            return without_keys(node, read[0], types[0], read[0].get_type().arrow_schema(), time_zone)
+            return as_check(without_keys(node, read[0], types[0], read[0].get_type().arrow_schema(), time_zone))
         return read[0]
 
     for node in plan.sinks:
@@ -298,9 +302,13 @@ def constrained(node: Node, stream: DataStream, options: Mapping[str, str]) -> D
         raise UnsupportedPlan(f"node {node.id}, {node.kind}: {error.message}: {node.description}") from error
     if not enforcer.is_needed:
         return stream
-    made = mapped(stream, enforcer, stream.get_type()).name("ConstraintEnforcer")
-    made._operator("").is_check = True
-    return made
+    return as_check(mapped(stream, enforcer, stream.get_type()).name("ConstraintEnforcer"))
+
+
+def as_check(stream: DataStream) -> DataStream:
+    """Returns the stream of an operator without state that the ids of those behind it ignore, so that they find the state of a plan that had none there."""
+    stream._operator("").is_check = True
+    return stream
 
 
 def _calc(node: Node, stream: DataStream, input_type: LogicalType, time_zone: str) -> DataStream:
