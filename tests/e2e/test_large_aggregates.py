@@ -9,8 +9,8 @@ from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 
 ROWS = 8_000_000
 """Four million keys, each once before the sources wait: three subtasks have more of them each than is read at once."""
-STATE_BYTES = ROWS // 2 * 28
-"""At least, in all subtasks together: the key group, the key, and two values."""
+STATE_BYTES = ROWS // 2 * 26
+"""At least, in all subtasks together: two bytes of the key group, and eight each of the key and two values."""
 LITTLE_MEMORY = {"taskmanager.memory.managed.size": "8 mb"}
 """A slot has a half of it: a tenth of what the state of a subtask takes, with its index."""
 INCREMENTAL = {"execution.checkpointing.incremental": "true"}
