@@ -89,7 +89,7 @@ def list_states(path: str, as_json: bool) -> None:
     show_default=True,
     help="json: one object a line.",
 )
-@click.option("--json", "layout", flag_value="json", help="As --format json.")
+@json_option("As --format json.")
 @click.option(
     "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write there instead of to the terminal."
 )
@@ -101,18 +101,21 @@ def show_state(
     key: str | None,
     limit: int | None,
     layout: str,
+    as_json: bool,
     output: Path | None,
 ) -> None:
     """Show the content of an operator's states."""
     from tidegate.state_reader import open_checkpoint
 
+    if as_json and layout == "parquet":
+        raise Misuse("--json and --format parquet are two formats: give one of them")
     checkpoint = open_checkpoint(path)
     operator = checkpoint.operator(operator_name)
     states = _selected(operator, name, key)
     if layout == "parquet":
         _write_parquet(checkpoint, operator, states, key, limit, output)
         return
-    lines = _table_lines if layout == "table" else _json_lines
+    lines = _json_lines if as_json or layout == "json" else _table_lines
     _write_lines((line for found in states for line in lines(checkpoint, found, key, limit)), output)
 
 

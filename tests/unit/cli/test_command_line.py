@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import click
@@ -104,13 +105,16 @@ def test_a_wrong_option_is_never_taken_for_the_job_file(command: list[str], tmp_
     job = tmp_path / "job.py"
     job.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n{JOB}")
     line = misused(tidegate(*command, job))
-    assert line == "Error: No such option '--paralellism'. Did you mean '--parallelism'?"
+    assert re.fullmatch(r"Error: No such option:? '?--paralellism'?\.? Did you mean '?--parallelism'?\?", line), (
+        line
+    )  # click 8.2 or newer
     assert not (tmp_path / "ran").exists()
 
 
 def test_a_jobmanager_takes_no_wrong_option_for_an_argument_of_its_job(tmp_path: Path) -> None:
-    assert "'--rpc-prot'" in misused(tidegate("jobmanager", "--rpc-prot", "1"))
-    assert "--rpc-port" in misused(tidegate("jobmanager", "--rpc-prot", "1"))
+    line = misused(tidegate("jobmanager", "--rpc-prot", "1"))
+    assert re.match(r"Error: No such option:? '?--rpc-prot\b", line), line
+    assert "--rpc-port" in line
 
 
 def test_an_option_behind_the_first_argument_is_not_taken_for_the_second(tmp_path: Path) -> None:

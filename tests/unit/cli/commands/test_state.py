@@ -124,6 +124,8 @@ def test_json_is_a_line_for_each_state_and_each_difference(locations: list[str])
         "show", locations[0], *arguments, "--format", "json"
     )
     assert shown("show", locations[0], *arguments, "--format", "table")[0].startswith("last ")
+    refused = tidegate("state", "show", locations[0], *arguments, "--format", "parquet", "--json")
+    assert (refused.exit_code, "give one of them" in refused.stderr) == (2, True), refused.output
     differences = [json.loads(line) for line in shown("diff", "--json", locations[0], locations[1])]
     (changed,) = [one for one in differences if one["state"] == "count"]
     assert changed["changed"] > 0
