@@ -29,6 +29,8 @@ class Planner:
     def __init__(self, process: PlannerProcess, limit_s: float = ANSWER_LIMIT_S) -> None:
         from py4j.java_gateway import CallbackServerParameters, GatewayParameters, JavaGateway
 
+        from tidegate.table._planner.gateway import raise_exceptions_at_once
+
         logger = logging.getLogger("py4j")
         if logger.level == logging.NOTSET:  # a program that logs INFO would see each call that Java makes
             logger.setLevel(logging.WARNING)
@@ -52,6 +54,7 @@ class Planner:
                 propagate_java_exceptions=True,
             ),
         )
+        raise_exceptions_at_once(self._gateway)
         self._call_back(process.token)
 
     @property

@@ -13,7 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psutil
+import py4j.java_gateway
+import py4j.protocol
 import pytest
+from pyspark.errors.exceptions import captured
 
 from tidegate.plan import decode_plan
 from tidegate.table._planner import (
@@ -79,6 +82,19 @@ def test_refusals_are_in_flinks_words(statement: str, said: str) -> None:
     with pytest.raises(InvalidStatement) as refused, planner.errors(statement):
         environment.compilePlanSql(statement)
     assert said in refused.value.message
+
+
+def test_refusals_stay_flinks_and_collections_end_where_pyspark_handles_errors_of_py4j(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    handler = captured.capture_sql_exception(py4j.protocol.get_return_value)  # as captured.install_exception_handler
+    monkeypatch.setattr(py4j.java_gateway, "get_return_value", handler)
+    planner = running_planner()
+    assert list(planner.jvm.java.util.Collections.singleton("a")) == ["a"]
+    environment, statement = make_table_environment(planner, {}, is_streaming=True), "SELECT x FROM nowhere,,"
+    with pytest.raises(InvalidStatement, match="line 1, column 22") as refused, planner.errors(statement):
+        environment.executeSql(statement)
+    assert "SqlParserException" in refused.value.details
 
 
 def test_java_keeps_an_object_that_python_has_dropped() -> None:
