@@ -15,7 +15,7 @@ import grpc
 from tidegate.aio.admission import identified
 from tidegate.aio.rpc import BLOB_CHUNK_BYTES, open_blocking_channel
 from tidegate.aio.transport import PLAIN, Transport
-from tidegate.model.errors import ErrorInfo, ExternalError, TidegateError, UnknownJob, Unreachable
+from tidegate.model.errors import DuplicateJob, ErrorInfo, ExternalError, TidegateError, UnknownJob, Unreachable
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import BlobKey, JobId, hex_id
 from tidegate.pb import common_pb2
@@ -110,7 +110,8 @@ class JobManagerClient:
         """Uploads the files that the graph needs and submits it, signed. Raises the error that refuses it.
 
         ``hidden_in``: the job from which ``program_of`` got the graph, whose secrets the new job gets. If jobs outlive their JobManager and
-        this one is lost meanwhile, the next one is asked whether it knows the job, and otherwise gets it again.
+        this one is lost meanwhile, the next one is asked whether it knows the job, and otherwise gets it again: it refuses a submission
+        that another one has accepted, also when its job has ended.
         """
         request = pb.SubmitJobRequest(
             graph=graph_to_pb(graph if self._signing is None else self._signing().signed(graph)),
@@ -119,6 +120,7 @@ class JobManagerClient:
             client_version=VERSION,
             job_format=JOB_FORMAT,
             hidden_in=hidden_in,
+            submission_id=secrets.token_hex(16),
         )
         lost_at = 0.0
         while True:
@@ -126,6 +128,10 @@ class JobManagerClient:
                 self._learn_standbys()
                 if not (lost_at and self._knows(graph.job_id)):
                     self._submit_once(request, blobs)
+                return graph.job_id
+            except DuplicateJob:
+                if not lost_at:
+                    raise
                 return graph.job_id
             except Unreachable as error:
                 lost_at = self._outwait(error, lost_at)

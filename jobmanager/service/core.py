@@ -305,14 +305,12 @@ class JobManagerCore:
                 | cmd.SendOperatorEvent()
             ):
                 self._send(command)
-            case (
-                cmd.CreateLocation()
-                | cmd.WriteManifest()
-                | cmd.ReadBackManifest()
-                | cmd.DiscardCheckpoint()
-                | cmd.DiscardSharedFiles()
-                | cmd.InspectCheckpoints()
-            ):
+            case cmd.DiscardCheckpoint() | cmd.DiscardSharedFiles():
+                self._keep_result(
+                    command.job_id
+                )  # first: a JobManager that found neither would run the job from its start
+                self._files.execute(command)
+            case cmd.CreateLocation() | cmd.WriteManifest() | cmd.ReadBackManifest() | cmd.InspectCheckpoints():
                 self._files.execute(command)
             case cmd.WriteShape():
                 self._finishing(self._write_shape(command))

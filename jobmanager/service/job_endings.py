@@ -98,7 +98,7 @@ class JobEndings:
             _log.error(
                 "%s",
                 with_ids(
-                    f"the end of the job could not be stored, so a new JobManager will run the job again: {error.message}",
+                    f"the end of the job could not be stored, so a new JobManager goes on with the job from its last checkpoint: {error.message}",
                     job=job_id,
                 ),
             )

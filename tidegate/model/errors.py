@@ -67,6 +67,12 @@ class InvalidJob(UserError):
     code = "invalid-job"
 
 
+class DuplicateJob(InvalidJob):
+    """A job with this id was accepted before."""
+
+    code = "duplicate-job"
+
+
 class UserFunctionError(UserError):
     """A user function raised an exception; ``details`` is its traceback. Retried, as in Flink: the data may differ next time."""
 

@@ -251,6 +251,7 @@ class SubmitJobRequest(_message.Message):
     CLIENT_VERSION_FIELD_NUMBER: _builtins.int
     JOB_FORMAT_FIELD_NUMBER: _builtins.int
     HIDDEN_IN_FIELD_NUMBER: _builtins.int
+    SUBMISSION_ID_FIELD_NUMBER: _builtins.int
     restore_path: _builtins.str
     """checkpoint or savepoint, directory or _metadata file; empty: fresh start"""
     allow_non_restored_state: _builtins.bool
@@ -260,6 +261,8 @@ class SubmitJobRequest(_message.Message):
     """of the graph and its programs (tidegate.wire.versions); another JobManager may take the job over"""
     hidden_in: _builtins.str
     """the job whose secrets stand for those that GetJobGraph hid; empty in what is kept"""
+    submission_id: _builtins.str
+    """the same each time that one submission is sent; one that was accepted is refused as a duplicate"""
     @_builtins.property
     def graph(self) -> Global___JobGraph: ...
     def __init__(
@@ -271,10 +274,11 @@ class SubmitJobRequest(_message.Message):
         client_version: _builtins.str = ...,
         job_format: _builtins.int = ...,
         hidden_in: _builtins.str = ...,
+        submission_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["graph", b"graph"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow_non_restored_state", b"allow_non_restored_state", "client_version", b"client_version", "graph", b"graph", "hidden_in", b"hidden_in", "job_format", b"job_format", "restore_path", b"restore_path"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow_non_restored_state", b"allow_non_restored_state", "client_version", b"client_version", "graph", b"graph", "hidden_in", b"hidden_in", "job_format", b"job_format", "restore_path", b"restore_path", "submission_id", b"submission_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -17,7 +17,7 @@ from tidegate.jobmanager.programs.blobs import BlobStore
 from tidegate.jobmanager.service.storage.checkpoint_files import JobDirectories
 from tidegate.model.checkpoint import CheckpointManifest
 from tidegate.model.configuration import Configuration
-from tidegate.model.errors import InvalidJob, TidegateError, VersionMismatch
+from tidegate.model.errors import DuplicateJob, InvalidJob, TidegateError, VersionMismatch
 from tidegate.model.graph import JobGraph
 from tidegate.model.handles.inline_state import drop_inline_state
 from tidegate.model.ids import JobId, parse_job_id
@@ -219,5 +219,5 @@ def _as_its_mode_wants(configuration: Configuration) -> Configuration:
     return Configuration.from_strings({k: text for k, text in texts.items() if k != CheckpointingOptions.INTERVAL.key})
 
 
-def _duplicate(graph: JobGraph) -> InvalidJob:
-    return InvalidJob(f"job {graph.job_id} was submitted before; build the graph again to get another id")
+def _duplicate(graph: JobGraph) -> DuplicateJob:
+    return DuplicateJob(f"job {graph.job_id} was submitted before; build the graph again to get another id")

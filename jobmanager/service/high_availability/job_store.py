@@ -9,6 +9,7 @@
     jobs/<job id>/asked/rescale                the bounds within which its vertices are to run, from now on
     jobs/<job id>/shape                        the numbers of subtasks that it has instead of those of its submission
     job-results/<job id>                       the state in which the job ended: it never runs again (Flink's dirty JobResultStore entry)
+    ended/<job id>                             when a removed job ended, and of which submission it was, for a client that was not answered
     listed                                     briefly, to verify that this process still leads after it listed the files of jobs
     <storageDir>/submissions/<job id>-<random> the request
     <storageDir>/pasts/<job id>                the job's history under earlier JobManagers, for display; it may be some seconds old
@@ -20,7 +21,6 @@ next one. All methods block and raise ``StorageError``; those that change someth
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import re
 import secrets
@@ -47,6 +47,9 @@ from tidegate.store.locations import open_files
 from tidegate.wire.unreadable import UNREADABLE
 
 PLANS, JOBS, RESULTS, SUBMISSIONS, HISTORIES = "execution-plans", "jobs", "job-results", "submissions", "pasts"
+ENDED = "ended"
+ENDED_KEPT_MS = 600_000
+"""How long an ended submission is refused. Chosen: several times as long as a client waits for an answer and for the next JobManager, two minutes."""
 LISTED = "listed"
 _KINDS: Mapping[str, type[ClientRequest]] = {"cancel": JobCancelRequested, "rescale": RescaleRequested}
 """Requests that are stored under a fixed name; snapshots are stored under their ids."""
@@ -62,6 +65,24 @@ class StoredPlan:
     file: str
     sha256: str
     submitted_ms: int
+    submission_id: str = ""
+    """The client's; empty from clients that send none."""
+
+
+@dataclass(frozen=True, slots=True)
+class _EndedJob:
+    """A job that was removed, and of which submission it was."""
+
+    at_ms: int
+    submission_id: str
+
+    @staticmethod
+    def read(content: bytes) -> _EndedJob:
+        """Decodes an entry. A damaged one is that of no submission, and old."""
+        try:
+            return msgspec.json.decode(content, type=_EndedJob)
+        except msgspec.MsgspecError:
+            return _EndedJob(0, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +125,10 @@ class JobStore:
         """Files of jobs whose acceptance the store did not answer, so that they may be accepted."""
         self._reserved: dict[JobId, int] = {}
         self._pointed: dict[JobId, set[CheckpointId]] = {}
+        self._ended: dict[JobId, int] = {}
+        """Removed jobs whose submissions are still refused, with the time in ms at which they were removed; the oldest first."""
+        self._without_result: set[JobId] = set()
+        """Jobs that have ended and whose results are not stored, so that the next leader goes on with them."""
 
     # ---- a job's life ------------------------------------------------------------------------------------------------
 
@@ -111,10 +136,13 @@ class JobStore:
         """Returns a new entry for a job, and the content of its file. Call it once per submission, so that adding it is idempotent."""
         content = request.SerializeToString(deterministic=True)
         file = f"{SUBMISSIONS}/{job_id}-{secrets.token_hex(6)}"
-        return StoredPlan(file, hashlib.sha256(content).hexdigest(), self._now_ms()), content
+        return StoredPlan(file, hashlib.sha256(content).hexdigest(), self._now_ms(), request.submission_id), content
 
     def add(self, job_id: JobId, plan: StoredPlan, content: bytes) -> bool:
-        """Stores a job durably; returns ``False`` when another leader has accepted a job of this id."""
+        """Stores a job durably; returns ``False`` when another leader has accepted a job of this id, or this submission, whose job may have ended."""
+        ended = self._entries.get(f"{ENDED}/{job_id}")
+        if ended is not None and plan.submission_id and _EndedJob.read(ended).submission_id == plan.submission_id:
+            return False
         with self._file(plan.file, "keep") as (files, path):
             files.make_directory(path.rpartition("/")[0])
             files.write(path, [content])
@@ -181,7 +209,12 @@ class JobStore:
         self._pointed.setdefault(job_id, set()).add(checkpoint_id)
 
     def unpoint(self, job_id: JobId, checkpoint_id: CheckpointId) -> None:
-        """Deletes the pointer of a completed checkpoint before its files, so that no leader restores it. No-op without a pointer."""
+        """Deletes the pointer of a completed checkpoint before its files, so that no leader restores it. No-op without a pointer.
+
+        Raises ``StorageError`` for an ended job whose result could not be stored: the next leader goes on from the checkpoint.
+        """
+        if job_id in self._without_result:
+            raise StorageError(f"checkpoint {checkpoint_id} is kept, because the end of its job could not be stored")
         if checkpoint_id in self._pointed.get(job_id, ()):
             self._entries.delete(_pointer(job_id, checkpoint_id))
             self._pointed[job_id].discard(checkpoint_id)
@@ -194,20 +227,28 @@ class JobStore:
 
     def end(self, job_id: JobId, state: JobState) -> None:
         """Stores the result of a job: it never runs again."""
+        self._without_result.add(job_id)
         self._entries.put(f"{RESULTS}/{job_id}", state.value.encode("ascii"))
+        self._without_result.discard(job_id)
 
     def remove(self, job_id: JobId) -> None:
-        """Removes a job that has a result."""
-        plan = self._entries.get(f"{PLANS}/{job_id}")
+        """Removes a job that has a result. Raises ``StorageError`` for one whose result could not be stored."""
+        if job_id in self._without_result:
+            raise StorageError("the job is kept, because its end could not be stored")
+        plan = self._plan_of(job_id)
+        if plan is not None and plan.submission_id:
+            ended = _EndedJob(self._now_ms(), plan.submission_id)
+            self._entries.put(f"{ENDED}/{job_id}", msgspec.json.encode(ended))
+            self._ended[job_id] = ended.at_ms
         self._entries.delete(f"{JOBS}/{job_id}")
         self._entries.delete(f"{PLANS}/{job_id}")
-        with contextlib.suppress(CorruptData):  # its file is removed with those that no entry names
-            if plan is not None:
-                self._delete_file(self._read_plan(f"{PLANS}/{job_id}", plan).file)
+        if plan is not None:
+            self._delete_file(plan.file)
         self._delete_file(f"{HISTORIES}/{job_id}")
         self._entries.delete(f"{RESULTS}/{job_id}")
         for known in (self._attempts, self._reserved, self._pointed):
             known.pop(job_id, None)
+        self._forget_ended()
 
     # ---- the next leader ---------------------------------------------------------------------------------------------
 
@@ -219,6 +260,7 @@ class JobStore:
         ended = set(self._entries.names(RESULTS))
         for name in ended:
             self.remove(JobId(name))
+        self._look_for_ended()
         self._remove_unnamed()
         found = []
         for name in self._entries.names(PLANS):
@@ -236,6 +278,30 @@ class JobStore:
             except ValueError as error:
                 yield UnreadableJob(f"{self.directory}/{place}", CorruptData(f"{place}: {error}"))
         yield from (job for _, job in sorted(found, key=lambda one: one[0]))
+
+    def _look_for_ended(self) -> None:
+        """Reads the ended submissions of earlier leaders, and removes those that need not be known any longer."""
+        found = {}
+        for name in self._entries.names(ENDED):
+            content = self._entries.get(f"{ENDED}/{name}")
+            found[JobId(name)] = 0 if content is None else _EndedJob.read(content).at_ms
+        self._ended = dict(sorted(found.items(), key=lambda one: one[1]))
+        self._forget_ended()
+
+    def _forget_ended(self) -> None:
+        for job_id, at_ms in list(self._ended.items()):
+            if self._now_ms() - at_ms < ENDED_KEPT_MS:
+                break
+            self._entries.delete(f"{ENDED}/{job_id}")
+            del self._ended[job_id]
+
+    def _plan_of(self, job_id: JobId) -> StoredPlan | None:
+        """Returns the entry of a job; ``None`` without one, or for a damaged one, whose file is removed with those that no entry names."""
+        content = self._entries.get(f"{PLANS}/{job_id}")
+        try:
+            return None if content is None else self._read_plan(f"{PLANS}/{job_id}", content)
+        except CorruptData:
+            return None
 
     def _remove_unnamed(self) -> None:
         """Removes submissions that killed leaders did not accept; none while an entry cannot be read, since it may name any of them."""

@@ -13,7 +13,7 @@ from tidegate.high_availability.port import Deposed, Unavailable
 from tidegate.jobmanager.machines import fenced_writes as writes
 from tidegate.jobmanager.machines.events import ClientRequest
 from tidegate.jobmanager.service.high_availability.job_store import JobStore
-from tidegate.model.errors import InvalidJob, TidegateError
+from tidegate.model.errors import DuplicateJob, TidegateError
 from tidegate.model.ids import CheckpointId, JobId
 from tidegate.model.rescaling.shape import Shape
 from tidegate.model.states import JobState
@@ -105,13 +105,13 @@ class KeptJobs:
     # ---- what is kept ------------------------------------------------------------------------------------------------
 
     async def add(self, job_id: JobId, request: pb.SubmitJobRequest) -> None:
-        """Stores a submitted job. Raises ``InvalidJob`` when another leader has accepted a job of this id."""
+        """Stores a submitted job. Raises ``DuplicateJob`` when another leader has accepted a job of this id, or this submission."""
 
         plan, content = self._store.plan(job_id, request)
 
         def add() -> None:
             if not self._store.add(job_id, plan, content):
-                raise InvalidJob(f"job {job_id} was submitted before; build the graph again to get another id")
+                raise DuplicateJob(f"job {job_id} was submitted before; build the graph again to get another id")
 
         await self._written(job_id, add)
 

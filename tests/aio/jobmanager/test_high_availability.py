@@ -209,6 +209,32 @@ async def test_a_job_that_has_ended_does_not_run_again(tmp_path: Path) -> None:
         assert list((tmp_path / "ha/default/blobs").iterdir()) == []
 
 
+async def test_the_result_of_a_job_is_kept_before_its_checkpoints_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A JobManager that found neither would run the job from its start, and write its output a second time."""
+    order = []
+
+    def noted(name: str) -> None:
+        method = getattr(JobStore, name)
+
+        def note(self: JobStore, job_id: JobId, *given: object) -> object:
+            order.append(name)
+            return method(self, job_id, *given)
+
+        monkeypatch.setattr(JobStore, name, note)
+
+    async with leading_job_manager(tmp_path) as (client, _):
+        await run_job(client)
+        taken = await client.TriggerCheckpoint(pb.TriggerJobCheckpointRequest(job_id=JOB, wait_ms=10_000))
+        assert not taken.HasField("error"), taken.error
+        for name in ("end", "unpoint", "remove"):
+            noted(name)
+        await client.CancelJob(pb.JobRequest(job_id=JOB))
+        await watch_until(client, JOB, lambda status: status.state == "CANCELED")
+    assert order == ["end", "unpoint", "remove"]
+
+
 async def test_a_result_that_was_written_last_is_cleaned_up(tmp_path: Path) -> None:
     """The process died between the result and the removal of the job."""
     async with running_job_manager(**kept_in(tmp_path)) as listening, client_of(listening) as client:

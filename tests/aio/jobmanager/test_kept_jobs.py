@@ -12,11 +12,11 @@ from tidegate.high_availability.port import Deposed, Unavailable
 from tidegate.jobmanager.machines.events import JobCancelRequested, RescaleRequested, SnapshotRequested
 from tidegate.jobmanager.service.high_availability.attempt_notes import AttemptNotes
 from tidegate.jobmanager.service.high_availability.election import Term
-from tidegate.jobmanager.service.high_availability.job_store import JobStore, StoredJob, UnreadableJob
+from tidegate.jobmanager.service.high_availability.job_store import ENDED_KEPT_MS, JobStore, StoredJob, UnreadableJob
 from tidegate.jobmanager.service.high_availability.kept_jobs import KeptJobs
 from tidegate.model.checkpoint import SnapshotType
-from tidegate.model.errors import InvalidJob
-from tidegate.model.ids import JobId
+from tidegate.model.errors import DuplicateJob, StorageError
+from tidegate.model.ids import CheckpointId, JobId
 from tidegate.model.rescaling.bounds import ParallelismBounds
 from tidegate.model.rescaling.shape import Shape
 from tidegate.model.states import JobState
@@ -33,6 +33,7 @@ class InMemory:
         self.held: dict[str, bytes] = {}
         self.loses = loses
         self._is_deposed = is_deposed
+        self.is_full = False
 
     def get(self, name: str) -> bytes | None:
         return self.held.get(name)
@@ -51,6 +52,8 @@ class InMemory:
     def put(self, name: str, value: bytes) -> None:
         if self._is_deposed:
             raise Deposed("another JobManager leads")
+        if self.is_full:
+            raise StorageError("no space left")
         self.held[name] = value
         self._answer()
 
@@ -69,8 +72,8 @@ class InMemory:
             raise Unavailable("the store did not answer")
 
 
-def request() -> pb.SubmitJobRequest:
-    return pb.SubmitJobRequest(graph=graph_to_pb(make_graph()))
+def request(submission_id: str = "") -> pb.SubmitJobRequest:
+    return pb.SubmitJobRequest(graph=graph_to_pb(make_graph()), submission_id=submission_id)
 
 
 def submissions(directory: Path) -> list[str]:
@@ -99,9 +102,65 @@ async def test_a_job_whose_acceptance_was_not_answered_is_kept_once(tmp_path: Pa
 async def test_a_job_that_another_leader_accepted_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
     entries = InMemory()
     await kept(tmp_path, entries, request())
-    with pytest.raises(InvalidJob, match="was submitted before"):
+    with pytest.raises(DuplicateJob, match="was submitted before"):
         await kept(tmp_path, entries, request())
     assert len(submissions(tmp_path)) == 1
+
+
+async def test_a_submission_whose_job_has_ended_is_refused_for_a_while_and_another_one_of_the_id_is_not(
+    tmp_path: Path,
+) -> None:
+    """The leader that accepted it was lost before it answered, the next one ran the job to its end, and a third one is asked again."""
+    entries, now_ms, first, second = InMemory(), 1_000, request("first"), request("second")
+    job, other = JobId(JOB), JobId("b" * 32)
+
+    def store() -> JobStore:
+        return JobStore(str(tmp_path), entries, lambda: now_ms)
+
+    def is_accepted(one: JobStore, asked: pb.SubmitJobRequest) -> bool:
+        return one.add(job, *one.plan(job, asked))
+
+    def end(one: JobStore, job_id: JobId) -> None:
+        one.end(job_id, JobState.FINISHED)
+        one.remove(job_id)
+
+    assert is_accepted(store(), first)
+    end(store(), job)
+    third = store()
+    assert list(third.jobs()) == []
+    assert not is_accepted(third, first)
+    assert is_accepted(third, second), "as in Flink the id of a job that has ended is free"
+    end(third, job)
+    assert not is_accepted(third, second)
+    now_ms += ENDED_KEPT_MS
+    assert third.add(other, *third.plan(other, request("third")))
+    end(third, other)
+    assert list(entries.held) == [f"ended/{other}"]
+    now_ms += ENDED_KEPT_MS
+    assert list(store().jobs()) == []
+    assert list(entries.held) == []
+    assert submissions(tmp_path) == []
+
+
+async def test_a_job_whose_end_cannot_be_stored_keeps_its_checkpoints(tmp_path: Path) -> None:
+    """So that the next leader goes on from them, and not from the start."""
+    entries, job = InMemory(), JobId(JOB)
+    await kept(tmp_path, entries, request())
+    store = JobStore(str(tmp_path), entries)
+    store.point(job, CheckpointId(7), "/chk-7")
+    entries.is_full = True
+    with pytest.raises(StorageError, match="no space left"):
+        store.end(job, JobState.FINISHED)
+    entries.is_full = False
+    with pytest.raises(StorageError, match="checkpoint 7 is kept, because the end of its job could not be stored"):
+        store.unpoint(job, CheckpointId(7))
+    with pytest.raises(StorageError, match="the job is kept, because its end could not be stored"):
+        store.remove(job)
+    [stored] = JobStore(str(tmp_path), entries).jobs()
+    assert getattr(stored, "pointers", None) == ((7, "/chk-7"),)
+    store.end(job, JobState.FINISHED)
+    store.remove(job)
+    assert list(entries.held) == []
 
 
 async def test_a_leader_that_was_deposed_removes_no_file_of_a_job_that_another_one_is_accepting(tmp_path: Path) -> None:

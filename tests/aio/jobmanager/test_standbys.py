@@ -156,11 +156,18 @@ async def test_a_client_that_is_given_a_standby_goes_to_the_leader_and_waits_bey
         client.close()
 
 
-@pytest.mark.parametrize("is_kept", [True, False], ids=["behind-acceptance", "before-acceptance"])
+@pytest.mark.parametrize(
+    ("is_kept", "is_known"),
+    [(True, True), (False, True), (True, False)],
+    ids=["behind-acceptance", "before-acceptance", "ended-meanwhile"],
+)
 async def test_a_client_whose_submission_is_not_answered_has_its_job_run_once_by_the_next_leader(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_kept: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_kept: bool, is_known: bool
 ) -> None:
-    """The leader is lost behind, or before, the point from which the job is kept."""
+    """The leader is lost behind, or before, the point from which the job is kept. A job that has ended may be known to no
+    JobManager: its submission is refused as a duplicate."""
+    if not is_known:
+        monkeypatch.setattr(JobManagerClient, "_knows", lambda _self, _job_id: False)
     keep, lost = ClientServicer._keep, asyncio.Event()
 
     async def kept_and_lost(self: ClientServicer, job_id: JobId, request: pb.SubmitJobRequest) -> None:

@@ -180,7 +180,7 @@ class SimTerm:
         self.world.later(self.owner, self.world.delay(), lambda: self.store.files.discard(name))
 
     def submit(self, client: str) -> None:
-        """``PLAN`` holds which of the submissions is the job. After the end of the job its id is free again, as in Flink: that is not asked for here."""
+        """``PLAN`` holds which of the submissions is the job. A submission whose job has ended is refused."""
         if self.is_known or not self.is_ready:
             return
         self.is_known = True
@@ -257,7 +257,12 @@ class SimTerm:
 
     def end(self) -> None:
         self.write(lambda: self.store.put(self.number, RESULT, "FINISHED"), lambda _: None)
+        self.remove_last()
         self._clean()
+
+    def remove_last(self) -> None:
+        for number in self.kept:
+            self.remove(number)
 
     def _clean(self) -> None:
         def clean() -> None:

@@ -7,7 +7,7 @@ from weakref import WeakSet
 
 from tests.sim.laws import Law
 from tests.sim.leadership.job_manager import PLAN, PROGRAM, SimJobManager, SimTerm
-from tests.sim.leadership.store import Store
+from tests.sim.leadership.store import RESULT, Store
 from tests.sim.plant import Plant, patched
 from tidegate.jobmanager.machines import fenced_writes as writes
 from tidegate.jobmanager.machines.leadership import (
@@ -64,6 +64,11 @@ def _as_before_the_lock(self: SimTerm) -> tuple[list[int], int]:
 def _discards_first(self: SimTerm, number: int) -> None:
     self.discard(f"pointer/{number}")
     self.write(lambda: self.store.delete(self.number, f"pointer/{number}"), lambda _: None)
+
+
+def _removes_the_last_first(self: SimTerm) -> None:
+    self.remove_last()
+    self.write(lambda: self.store.put(self.number, RESULT, "FINISHED"), lambda _: self._clean())
 
 
 def _whoever_asks(self: Store, term: int, name: str, value: str) -> bool:
@@ -134,6 +139,11 @@ PLANTS = (
         "a result is written after the clean-up",
         frozenset({Law.RESULT}),
         patched(writes.FencedWrites, "on", _each_on_its_own),
+    ),
+    Plant(
+        "the last checkpoints are removed before the result is written",
+        frozenset({Law.OBEDIENCE, Law.POINTER}),
+        patched(SimTerm, "end", _removes_the_last_first),
     ),
     Plant(
         "a checkpoint is removed before the pointer moved",
