@@ -396,8 +396,10 @@ class TaskExecutor:
 
     def _on_spark_job_ended(self, attempt: AttemptId, error: ErrorInfo | None) -> None:
         task = self._machine.tasks.task(attempt)  # in a thread: its pid and host change no more
-        is_here = task is not None and task.host == self.identity.host
-        status = self._deployer.exit_status(task.pid) if task is not None and is_here else None
+        is_here = task is not None and task.pid and task.host == self.identity.host
+        status = (
+            self._deployer.exit_status(task.pid, is_lost=error is not None) if task is not None and is_here else None
+        )
         self._driver.post_from_thread(tv.SparkJobEnded(attempt, error, status))
 
     def _slot_report(self) -> list[jobmanager_pb2.SlotReport]:

@@ -107,9 +107,9 @@ class Session:
     def is_alive(self) -> bool:
         return self._jvm.is_alive()
 
-    def take_exit(self, pid: int) -> int | None:
-        """Returns the exit code of a worker if the daemon has noted it, and removes the note; else ``None``."""
-        return take_exit(self._settings.exits, pid)
+    def take_exit(self, pid: int, limit_s: float) -> int | None:
+        """Returns the exit code of a worker if the daemon notes it within ``limit_s`` seconds, and removes the note; else ``None``."""
+        return take_exit(self._settings.exits, pid, limit_s)
 
     def cores(self) -> int:
         """Returns the number of cores that Spark has now, on all executors, or on this session's executor. It is constant for an embedded Spark."""

@@ -14,6 +14,7 @@ from tests.browser.chromium import OpenPage
 from tests.browser.stage import Stage, job_of, take, wide_pipeline
 from tests.browser.views import settled, url_of
 from tests.contract.rest.scene import Scene
+from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.unit.jobmanager.machines.cluster_kit import CHECKPOINTED, running_job, until_triggered
 
 RUNS, SINGLE, ALL = 7, 5, 40
@@ -128,8 +129,8 @@ def test_it_is_zoomed_by_buttons_and_keys(large: Stage, open_page: OpenPage) -> 
     for _ in range(4):
         page.get_by_role("button", name="Zoom in").click()
     expect(page.locator(".graph")).to_have_class("graph")
-    near = width_of(box)
-    assert near > 2 * fitting
+    near = wait_until(lambda: found if (found := width_of(box)) > 2 * fitting else None, HANG_LIMIT_S, "it is near")
+    assert near is not None
     graph = page.get_by_role("region", name="Graph of job")
     graph.focus()
     page.keyboard.press("-")
@@ -155,7 +156,7 @@ def zooms(page: Page) -> None:
     for _ in range(4):
         page.get_by_role("button", name="Zoom in").click()
     expect(page.locator(".graph")).to_have_class("graph")
-    assert width_of(box) > 2 * fitting
+    wait_until(lambda: width_of(box) > 2 * fitting, HANG_LIMIT_S, "the last step is drawn")
     page.locator(".graph").focus()
     page.keyboard.press("0")
     expect(page.locator(".graph")).to_have_class(re.compile(r"\bfar\b"))

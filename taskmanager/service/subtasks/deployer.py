@@ -16,8 +16,11 @@ class Deployer(Protocol):
 
     def kill(self, attempt: AttemptId, pid: int, host: str) -> None: ...
 
-    def exit_status(self, pid: int) -> int | None:
-        """Returns how a process of this machine ended, if it did not end by itself, once for each; otherwise ``None``."""
+    def exit_status(self, pid: int, *, is_lost: bool) -> int | None:
+        """Returns how a process of this machine ended, if it did not end by itself, once for each; otherwise ``None``.
+
+        ``is_lost``: its Spark job has failed, so that it is waited for until its end is noted.
+        """
 
     def remove(self, attempt: AttemptId) -> None:
         """Removes the files of an attempt whose process is gone."""

@@ -19,6 +19,7 @@ from tidegate.taskmanager.spark.memory.limits import WorkerSettings
 from tidegate.taskmanager.spark.session import Session
 from tidegate.taskmanager.spark.stacks import read_by_signal
 from tidegate.taskmanager.spark.submission import SparkSubmission, SubmittedQuery
+from tidegate.taskmanager.spark.worker_exits import NOTED_WITHIN_S
 from tidegate.taskmanager.state.files.local_copies import allocation_directory
 
 BLOB_TIMEOUT_S = 60.0
@@ -130,8 +131,8 @@ class SparkSubtasks:
         """Returns the attempts on executors that Spark is about to take away. Blocks; raises what py4j raises."""
         return frozenset() if self._deployer is None else self._deployer.leaving()
 
-    def exit_status(self, pid: int) -> int | None:
-        return None if self._session is None else self._session.take_exit(pid)
+    def exit_status(self, pid: int, *, is_lost: bool) -> int | None:
+        return None if self._session is None else self._session.take_exit(pid, NOTED_WITHIN_S if is_lost else 0.0)
 
     def stacks(self, attempt: AttemptId, pid: int) -> str:
         """Returns the stacks of the threads of a process on this machine, also if it cannot answer; empty if there are none. Blocks."""

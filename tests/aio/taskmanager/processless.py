@@ -87,7 +87,7 @@ class FakeSubtasks:
         if self.ends_when_killed:
             started.end()
 
-    def exit_status(self, pid: int) -> int | None:
+    def exit_status(self, pid: int, *, is_lost: bool) -> int | None:
         return None
 
     def release(self, allocation_id: AllocationId) -> None:
