@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.functions.sql.aggregates import CompiledAggregates
+from tidegate.functions.sql.aggregates.folding import fold
 from tidegate.functions.sql.aggregates.running import Results, RunningAggregates, RunningTotals, Segments
 from tidegate.functions.sql.changelog import (
     DELETE,
@@ -19,11 +20,12 @@ from tidegate.functions.sql.changelog import (
     adds,
     as_inserts,
     has_kinds,
+    is_insert_only,
 )
 from tidegate.functions.sql.rows import Change, Row
 from tidegate.records.batch import ArrowBatch
 from tidegate.taskmanager.operators.relational.kept_counts import KeptCounts
-from tidegate.taskmanager.operators.relational.relational_operator import KeyedChanges, RelationalOperator, differs
+from tidegate.taskmanager.operators.relational.relational_operator import DistinctKeys, RelationalOperator, differs
 
 ROWS_FOR_ARRAYS = 120
 """The least rows of a batch that is computed by arrays. Fewer cost less one by one: 10 rows a quarter to a third."""
@@ -76,33 +78,55 @@ class GroupAggregate(RelationalOperator):
         self._shown.clear()
         self._touched.clear()
 
-    def work(self, batch: KeyedChanges, input_index: int) -> None:
+    def _process(self, data: pa.RecordBatch, input_index: int) -> None:
         """Computes a batch by arrays, if it is large enough, all its aggregates can be computed so and no row is retracted that was not added; otherwise row
         by row."""
         running = self._aggregates.running
-        if running is None or len(batch.keys) < ROWS_FOR_ARRAYS or not self._ran(batch, running):
-            super().work(batch, input_index)
+        if running is None or data.num_rows < ROWS_FOR_ARRAYS or not self._ran(data, running):
+            super()._process(data, input_index)
 
-    def _ran(self, batch: KeyedChanges, running: RunningAggregates) -> bool:
+    def _ran(self, data: pa.RecordBatch, running: RunningAggregates) -> bool:
         """Computes a batch by arrays. Returns ``False`` when its rows have to be processed one by one."""
-        added = np.isin(np.asarray(as_inserts(batch.data).columns[-1]), (INSERT, UPDATE_AFTER))
-        if not (added.all() or (self._retracts and running.can_retract)):
+        only_adds = is_insert_only(data)
+        if not (only_adds or (self._retracts and running.can_retract)):
             return False
-        group_of, key_of = batch.by_key()
-        held = running.held([self.read(group, key, batch.now_ms) for key, group in group_of.items()], batch.data)
-        segments = Segments(key_of, added, held.rows)
-        if not segments.are_consistent:
-            return False
-        totals = running.run(batch.data, segments, added, held)
-        last = totals.at(segments.lasts)
-        if self._folds:
-            self._emit_folded(batch.data, running, segments, held, last)
+        self._backend.merge_some()
+        now_ms = self.context.clock.now_ms()
+        distinct = self._distinct_keys(data, self._grouping)
+        accumulators = self._read_all(distinct, now_ms)
+        if only_adds and self._folds:
+            folded = fold(running, data, distinct.key_of, accumulators)
+            last = folded.after
+            self._emit_folded(data, running, folded.lasts, folded.before, last)
         else:
-            self._emit_running(batch.data, running, segments, held, totals)
-        for (key, group), acc in zip(group_of.items(), running.accumulators(last), strict=True):
-            self.write(group, key, acc if acc[0] else None, batch.now_ms)
-        self.clean(len(batch.keys), batch.now_ms)
+            added = np.isin(np.asarray(as_inserts(data).columns[-1]), (INSERT, UPDATE_AFTER))
+            held = running.held(accumulators, data)
+            segments = Segments(distinct.key_of, added, held.rows)
+            if not segments.are_consistent:
+                return False
+            totals = running.run(data, segments, added, held)
+            last = totals.at(segments.lasts)
+            if self._folds:
+                self._emit_folded(data, running, segments.order[segments.lasts], held, last)
+            else:
+                self._emit_running(data, running, segments, held, totals)
+        self._write_all(distinct, running.accumulators(last), bool((last.rows != 0).all()), now_ms)
+        self.clean(data.num_rows, now_ms)
         return True
+
+    def _read_all(self, distinct: DistinctKeys, now_ms: int) -> list[Any]:
+        """Returns the accumulator of each key. Only counts of distinct values in them may be changed in place."""
+        if self._counts is None:
+            return self._state.peek_all([(key, None) for key in distinct.keys], distinct.groups, now_ms)
+        return [self.read(group, key, now_ms) for key, group in zip(distinct.keys, distinct.groups, strict=True)]
+
+    def _write_all(self, distinct: DistinctKeys, accumulators: Sequence[Any], all_stay: bool, now_ms: int) -> None:
+        """Writes the accumulator of each key, and removes those without rows. ``all_stay``: there are none."""
+        if self._counts is None and all_stay:
+            self._state.write_all([(key, None) for key in distinct.keys], distinct.groups, accumulators, now_ms)
+            return
+        for key, group, acc in zip(distinct.keys, distinct.groups, accumulators, strict=True):
+            self.write(group, key, acc if acc[0] else None, now_ms)
 
     def _emit_running(
         self,
@@ -130,14 +154,13 @@ class GroupAggregate(RelationalOperator):
         self,
         data: pa.RecordBatch,
         running: RunningAggregates,
-        segments: Segments,
+        rows: npt.NDArray[np.intp],
         held: RunningTotals,
         last: RunningTotals,
     ) -> None:
-        """Emits for each key the change from the results before the batch to those after it."""
+        """Emits for each key the change from the results before the batch to those after it. ``rows``: one of each key."""
         before, after = running.results(held), running.results(last)
-        rows, places = segments.order[segments.lasts], np.arange(len(held.rows))
-        self._emit_changes(data, rows, places, before, after, held.rows != 0, last.rows != 0)
+        self._emit_changes(data, rows, np.arange(len(rows)), before, after, held.rows != 0, last.rows != 0)
 
     def _emit_changes(
         self,

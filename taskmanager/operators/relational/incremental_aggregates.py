@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.functions.sql.aggregates import CompiledAggregates
-from tidegate.functions.sql.aggregates.incremental import DistinctColumn, IncrementalAggregates, Pairs, codes_of
+from tidegate.functions.sql.aggregates.incremental import DistinctColumn, IncrementalAggregates, Pairs
 from tidegate.functions.sql.changelog import has_kinds
+from tidegate.functions.sql.distinct_rows import codes_of
 from tidegate.functions.sql.rows import values_of
 from tidegate.records.batch import ArrowBatch
 from tidegate.taskmanager.keyed_state.entry import Entry

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeAlias
 
@@ -21,6 +22,7 @@ import pyarrow as pa
 from tidegate.columnar.keys.hashing import hash_columns, key_groups
 from tidegate.common.typeinfo import Types
 from tidegate.functions.base import UserCode
+from tidegate.functions.sql.distinct_rows import number_rows
 from tidegate.functions.sql.rows import Change, Row, batch_of, kinds_of, rows_of, values_of
 from tidegate.model.channel_events import UserEvent
 from tidegate.model.program import KeySpec
@@ -297,6 +299,15 @@ class KeyedChanges:
         return group_of, np.fromiter(map(place_of.__getitem__, self.keys), np.intp, count)
 
 
+@dataclass(frozen=True, slots=True)
+class DistinctKeys:
+    """The different keys of a batch with their key groups, in the order in which they come; for each row the number of its key."""
+
+    keys: Sequence[Any]
+    groups: Sequence[int]
+    key_of: npt.NDArray[np.intp]
+
+
 class TableOperator(KeyedOperator):
     """Base class of operators of compiled plans with state by key. ``keys``: for each input the columns of its key; none: all rows have one key. ``schema``: of
     the emitted rows.
@@ -398,6 +409,19 @@ class TableOperator(KeyedOperator):
         self._check(keys, groups)
         return keys, groups.tolist()
 
+    def _distinct_keys(self, data: pa.RecordBatch, positions: Sequence[int]) -> DistinctKeys:
+        """Returns the keys of a batch, without an object for each row where the columns allow it."""
+        columns = [data.column(position) for position in positions]
+        if not all(is_plain(column.type) for column in columns):
+            group_of, key_of = KeyedChanges(data, *self._places(data, positions), 0).by_key()
+            return DistinctKeys(list(group_of), list(group_of.values()), key_of)
+        if not columns:
+            return DistinctKeys([()], [self._backend.owned.start], np.zeros(data.num_rows, np.intp))
+        firsts, key_of = number_rows(columns, data.num_rows)
+        chosen = pa.array(firsts)
+        found = pa.RecordBatch.from_arrays([column.take(chosen) for column in columns], list(map(str, positions)))
+        return DistinctKeys(*self._places(found, range(len(columns))), key_of)
+
 
 class RelationalOperator(TableOperator):
     """Base class of operators that can process one row after another, each with the state of its key."""
@@ -486,6 +510,7 @@ def listed(name: Name, values: Sequence[Any]) -> Iterator[tuple[Name, Any, None]
 
 __all__ = [
     "KEEP",
+    "DistinctKeys",
     "EntriesOfKey",
     "EntriesOfKeys",
     "EntriesOperator",

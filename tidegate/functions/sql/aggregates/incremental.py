@@ -19,12 +19,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.functions.sql.aggregates.running import Results, RunningAggregates, RunningCall, Segments
+from tidegate.functions.sql.aggregates.folding import fold
+from tidegate.functions.sql.aggregates.running import Results, RunningAggregates, RunningCall
+from tidegate.functions.sql.distinct_rows import codes_of
 
 MOST_CALLS: Final = 62
 """Most distinct calls of one column: each is a bit of a 64-bit integer with a sign."""
-_HALF: Final = 1 << 63
-"""Half of the range of 64-bit integers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,25 +101,8 @@ class IncrementalAggregates:
                 counted[pairs.rows[(pairs.bits >> bit) & 1 == 1]] = True
                 arrays.append(pa.array(counted))
         wide = pa.RecordBatch.from_arrays(arrays, names=[str(place) for place in range(len(arrays))])
-        adds = np.ones(data.num_rows, np.bool_)
-        held = self._running.held([None] * (int(final_keys.max()) + 1), wide)
-        segments = Segments(final_keys.astype(np.intp), adds, held.rows)
-        totals = self._running.run(wide, segments, adds, held).at(segments.lasts)
-        return segments.order[segments.lasts], self._running.results(totals)
+        folded = fold(self._running, wide, final_keys.astype(np.intp), [None] * (int(final_keys.max()) + 1))
+        return folded.lasts, self._running.results(folded.after)
 
 
-def codes_of(columns: Sequence[pa.Array], rows: int) -> npt.NDArray[np.int64]:
-    """Returns for each row of columns a number: equal rows have the same one. ``rows``: how many there are."""
-    found, most = np.zeros(rows, np.int64), 1
-    for column in columns:
-        encoded = column.dictionary_encode("encode")
-        size = max(len(encoded.dictionary), 1)
-        if most * size >= _HALF:
-            numbers, found = np.unique(found, return_inverse=True)
-            most = len(numbers)
-        found = found * np.int64(size) + np.asarray(encoded.indices)
-        most *= size
-    return found
-
-
-__all__ = ["DistinctColumn", "IncrementalAggregates", "Pairs", "codes_of"]
+__all__ = ["DistinctColumn", "IncrementalAggregates", "Pairs"]

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.functions.sql.aggregates.ranked import RankedValues, rank_values
+from tidegate.functions.sql.distinct_rows import order_of
 from tidegate.functions.sql.rows import values_of
 
 Totals: TypeAlias = npt.NDArray[np.int64]
@@ -69,7 +70,8 @@ class Results:
 
 @dataclass(frozen=True, slots=True)
 class RunningTotals:
-    """Totals after each row. ``rows``: of its key; by call ``sums``, or ranks of the best value, -1 for none, and ``counts`` of values that are not null.
+    """Totals after each row. ``rows``: of its key; by call ``sums``, or ranks of the best value, -1 for none, and ``counts`` of values that are not null;
+    instead of ranks the best values themselves, with the count 1, or 0 for none, if there are no ``ranked``.
     Of all keys, by call: ``ranked``, the values of the batch and of the accumulators, and ``seen``, the counts of each value by key.
     """
 
@@ -92,7 +94,7 @@ class Segments:
 
     def __init__(self, key_of: Places, adds: Mask, before: Totals) -> None:
         self.key_of = key_of
-        self.order = np.argsort(key_of, kind="stable")
+        self.order = order_of(key_of, len(before))
         self.keys = key_of[self.order]
         count = len(key_of)
         first = np.ones(count, np.bool_)
@@ -147,30 +149,45 @@ class RunningAggregates:
         self.positions = frozenset(position for position in needed if position is not None)
         """Of the columns that are read."""
 
-    def held(self, accumulators: Sequence[Any], data: pa.RecordBatch) -> RunningTotals:
-        """Returns the totals of accumulators before the rows of ``data`` are added; ``None`` stands for an empty one."""
-        empty: Any = [0, [[0] if call.kind == "count" else [0, 0] for call in self.calls]]
-        held = [empty if found is None else found for found in accumulators]
+    def held(self, accumulators: Sequence[Any], data: pa.RecordBatch, *, by_value: bool = False) -> RunningTotals:
+        """Returns the totals of accumulators before the rows of ``data`` are added; ``None`` stands for an empty one. ``by_value``: the best one of whole
+        numbers is no rank, but itself, with the count 1, or 0 if there is none.
+        """
+        places = [place for place, found in enumerate(accumulators) if found is not None]
+        there = [found for found in accumulators if found is not None]
+
+        def spread(values: Sequence[int]) -> Totals:
+            found = np.zeros(len(accumulators), np.int64)
+            if values:
+                found[places] = _totals(values)
+            return found
+
         sums, counts = [], []
         ranked: list[RankedValues | None] = []
         seen: list[list[Any] | None] = []
         for number, call in enumerate(self.calls):
-            accs = [found[1][number] for found in held]
+            accs = [found[1][number] for found in there]
             seen.append(None)
             ranked.append(None)
             if call.distinct:
                 seen[-1] = [{} if acc is None else acc[1][number][0] for acc in accumulators]
-                accs = [inner if acc is None else inner[1] for acc, inner in zip(accumulators, accs, strict=True)]
+                accs = [acc[1] for acc in accs]
             if call.is_extreme:
                 assert call.argument is not None
-                best = [None if found is None else acc[0] for found, acc in zip(accumulators, accs, strict=True)]
-                found = ranked[-1] = rank_values(data.column(call.argument), best, ascending=call.kind == "max")
-                sums.append(found.held)
-                counts.append(found.held)
+                column, best = data.column(call.argument), [acc[0] for acc in accs]
+                if by_value and pa.types.is_signed_integer(column.type):
+                    sums.append(spread([value or 0 for value in best]))
+                    counts.append(spread([int(value is not None) for value in best]))
+                    continue
+                next_best = iter(best)
+                of_all = [None if acc is None else next(next_best) for acc in accumulators]
+                order = ranked[-1] = rank_values(column, of_all, ascending=call.kind == "max")
+                sums.append(order.held)
+                counts.append(order.held)
                 continue
-            sums.append(np.array([_wrapped(acc[0]) for acc in accs], np.int64))
-            counts.append(np.array([acc[-1] for acc in accs], np.int64))
-        return RunningTotals(np.array([found[0] for found in held], np.int64), sums, counts, ranked, seen)
+            counts.append(spread([acc[-1] for acc in accs]))
+            sums.append(counts[-1] if call.kind == "count" else spread([acc[0] for acc in accs]))
+        return RunningTotals(spread([found[0] for found in there]), sums, counts, ranked, seen)
 
     def accumulators(self, totals: RunningTotals) -> list[Any]:
         """Returns the totals of keys as accumulators."""
@@ -183,10 +200,14 @@ class RunningAggregates:
         if ranked is not None:
             best = values_of(ranked.values.take(pa.array(sums, mask=sums < 0)))
             found: list[Any] = [[value] for value in best]
+        elif call.is_extreme:
+            of_key = zip(sums.tolist(), totals.counts[number].tolist(), strict=True)
+            found = [[value] if count else [None] for value, count in of_key]
         elif call.kind == "count":
             found = [[total] for total in totals.counts[number].tolist()]
         else:
-            found = list(map(list, zip(sums.tolist(), totals.counts[number].tolist(), strict=True)))
+            of_key = zip(sums.tolist(), totals.counts[number].tolist(), strict=True)
+            found = [[total, count] for total, count in of_key]
         return found if seen is None else [[counts, acc] for counts, acc in zip(seen, found, strict=True)]
 
     def run(self, data: pa.RecordBatch, segments: Segments, adds: Mask, before: RunningTotals) -> RunningTotals:
@@ -201,7 +222,7 @@ class RunningAggregates:
                 counted &= adds
             if (seen := before.seen[number]) is not None:
                 assert call.argument is not None
-                counted = _new_values(data.column(call.argument), segments.key_of, counted, seen)
+                counted = count_new_values(data.column(call.argument), segments.key_of, counted, seen)
             if ranked is not None:
                 best = segments.largest(np.where(counted, ranked.rows, -1), held)
                 sums.append(best)
@@ -227,7 +248,7 @@ class RunningAggregates:
         ]
 
 
-def _new_values(column: pa.Array, key_of: Places, counted: Mask, seen: Sequence[Any]) -> Mask:
+def count_new_values(column: pa.Array, key_of: Places, counted: Mask, seen: Sequence[Any]) -> Mask:
     """Counts the values of rows by key. Returns which rows have a value that their key has not had. ``seen``: the counts by key, which are changed."""
     encoded = column.dictionary_encode("encode")
     forms = [(value,) for value in values_of(encoded.dictionary)]
@@ -261,9 +282,22 @@ def _result(call: RunningCall, sums: Totals, counts: Totals) -> Results:
     return Results(wrapped, is_empty)
 
 
-def _wrapped(value: int) -> int:
-    """Wraps a number around at 64 bits."""
-    return value if -_HALF <= value < _HALF else (value + _HALF) % (2 * _HALF) - _HALF
+def _totals(values: Sequence[int]) -> Totals:
+    """Returns numbers as an array, wrapped around at 64 bits."""
+    try:
+        return np.array(values, np.int64)
+    except OverflowError:
+        return np.array([(value + _HALF) % (2 * _HALF) - _HALF for value in values], np.int64)
 
 
-__all__ = ["Places", "Results", "RunningAggregates", "RunningCall", "RunningTotals", "Segments", "Totals"]
+__all__ = [
+    "Mask",
+    "Places",
+    "Results",
+    "RunningAggregates",
+    "RunningCall",
+    "RunningTotals",
+    "Segments",
+    "Totals",
+    "count_new_values",
+]

@@ -45,7 +45,6 @@ from tidegate.plan.specs import (
 from tidegate.taskmanager.operators.relational import aggregates, matching
 from tidegate.taskmanager.operators.relational.aggregates import GroupAggregate
 from tidegate.taskmanager.operators.relational.matching import Matcher
-from tidegate.taskmanager.operators.relational.relational_operator import KeyedChanges
 
 ROWS = row_type(k=STRING, v=INT)
 
@@ -227,8 +226,8 @@ def test_totals_of_a_key(
     did: list[bool] = []
     ran = GroupAggregate._ran
 
-    def watched(operator: GroupAggregate, batch: KeyedChanges, running: RunningAggregates) -> bool:
-        did.append(ran(operator, batch, running))
+    def watched(operator: GroupAggregate, data: pa.RecordBatch, running: RunningAggregates) -> bool:
+        did.append(ran(operator, data, running))
         return did[-1]
 
     monkeypatch.setattr(GroupAggregate, "_ran", watched)
