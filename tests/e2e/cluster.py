@@ -397,7 +397,13 @@ class Cluster:
         tmp = self.tmp / name
         tmp.mkdir()
         options = [f"-D{key}={value}" for key, value in {"io.tmp.dirs": str(tmp), **self.settings}.items()]
-        command = [sys.executable, *args, *options]
+        behind = next(place for place, one in enumerate(args, 1) if one in ("jobmanager", "taskmanager"))
+        command = [
+            sys.executable,
+            *args[:behind],
+            *options,
+            *args[behind:],
+        ]  # what stands behind a program is the program's
         return Proc(name, command, self.directory, tmp, {"PYTHONPATH": str(REPOSITORY)})
 
     def forget(self, process: Proc) -> None:

@@ -11,6 +11,7 @@ on when that file is gone. What the file holds must be part of what the call is 
     before-metadata                          all have acknowledged
     before-pointer │ after-pointer           the commit of a checkpoint; after it no confirm has left
     between-confirms                         of two TaskManagers one has been told
+    before-result                            a job has ended, which nobody knows but this JobManager
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ if __name__ == "__main__":
     with (
         mock.patch.object(JobStore, "add", held(JobStore.add, before="before-plan", after="after-plan")),
         mock.patch.object(JobStore, "note_attempts", held(JobStore.note_attempts, after="after-attempt")),
+        mock.patch.object(JobStore, "end", held(JobStore.end, before="before-result")),
         mock.patch.object(JobStore, "point", held(JobStore.point, before="before-pointer", after="after-pointer")),
         mock.patch.object(
             CheckpointStorage,

@@ -62,8 +62,10 @@ class Rounds:
 
     # --- jobs ----------------------------------------------------------------------------------------
 
-    def start_file_job(self, seconds: int = 20) -> None:
-        run = CountsRun(self.directory / f"file-{len(self.files)}", seconds=seconds, rows=2_000 * seconds, interval=300)
+    def start_file_job(self, seconds: int = 20, interval: int = 300) -> None:
+        """``interval``: of checkpoints, in ms."""
+        place = self.directory / f"file-{len(self.files)}"
+        run = CountsRun(place, seconds=seconds, rows=2_000 * seconds, interval=interval)
         self.files.append(run)
         self.file_job = run.submit(self.cluster).job_id
 

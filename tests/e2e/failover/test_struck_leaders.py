@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.failover.cluster import FailoverCluster
-from tests.e2e.failover.rounds import Feeding, Rounds
+from tests.e2e.failover.rounds import JOB_LIMIT_S, Feeding, Rounds
 from tests.e2e.failover.strikes import DURING_CHECKPOINTS, DURING_REQUESTS, STOP, path_in, stopping
+from tests.e2e.waiting import wait_until
 from tests.servers.kafka_broker import KafkaBroker
 
 
@@ -61,3 +62,18 @@ def test_a_leader_that_was_stopped_in_the_middle_of_anything_is_refused_and_the_
             rounds.start_kafka_job(restore=path_in(said))
         rounds.wait_all_read()
         rounds.end()
+
+
+@pytest.mark.timeout(600, method="signal")
+def test_a_job_whose_leader_is_killed_before_it_has_stored_the_result_does_not_write_its_output_again(
+    struck: FailoverCluster, broker: KafkaBroker, tmp_path: Path
+) -> None:
+    """The next leader goes on from the last checkpoint, and finds that nothing is left to do. No other one is in progress when the job ends, so that the
+    checkpoints are removed at once."""
+    rounds = Rounds(struck, broker, tmp_path, "ended")
+    rounds.start_file_job(seconds=3, interval=60_000)
+    struck.at_door("before-result", struck.kill_leader)
+    struck.wait_led()
+    rounds.progresses(rounds.file_job)
+    wait_until(lambda: rounds.has_ended(rounds.file_job), JOB_LIMIT_S, "the job has ended")
+    rounds.files[0].assert_exact()
