@@ -13,7 +13,7 @@ from tidegate.functions.sql.over_frames import CompiledOver
 from tidegate.functions.sql.over_windows import is_by_time, over_constants, over_preceding, over_row_type
 from tidegate.functions.sql.scalar import EvaluationContext, arrow_schema, compile_filter
 from tidegate.functions.sql.time_shift import TimeShift, shift_of
-from tidegate.functions.sql.time_windows import Span, WindowedRows, attached_spans, ms_of, rows_of, spans_of
+from tidegate.functions.sql.time_windows import Span, WindowedRows, attached_spans, grid_of, ms_of, rows_of, spans_of
 from tidegate.model.errors import InvalidJob
 from tidegate.model.units import parse_duration_ms
 from tidegate.operator_options import RelationalOptions
@@ -393,6 +393,7 @@ def _window_aggregate(name: str, options: RelationalOptions, schema: pa.Schema) 
         properties=[_property(type(found.property), shift) for found in node.named_window_properties],
         shift=shift,
         slices=None if is_attached else slices_of(windowing.window, spans_of(windowing.window)),
+        grid=None if is_attached else grid_of(windowing.window),
     )
 
 
@@ -450,6 +451,7 @@ def _group_window_aggregate(name: str, options: RelationalOptions, schema: pa.Sc
         properties=properties,
         shift=shift,
         slices=slices_of(node.window, spans),
+        grid=grid_of(node.window),
         emits_empty=emits_empty,
     )
 

@@ -18,12 +18,13 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.functions.sql.aggregates import CompiledAggregates
+from tidegate.functions.sql.aggregates.folding import fold
 from tidegate.functions.sql.aggregates.merging import merge_all
-from tidegate.functions.sql.aggregates.running import RunningAggregates, Segments
+from tidegate.functions.sql.aggregates.running import RunningAggregates
 from tidegate.functions.sql.changelog import INSERT, adds, has_kinds, is_insert_only
 from tidegate.functions.sql.rows import Change, Row, array_of_values, values_of
 from tidegate.functions.sql.time_shift import TimeShift
-from tidegate.functions.sql.time_windows import Span
+from tidegate.functions.sql.time_windows import Grid, Span
 from tidegate.taskmanager.keyed_state.timers import DueTimers
 from tidegate.taskmanager.operators.relational.relational_operator import (
     KEEP,
@@ -34,7 +35,13 @@ from tidegate.taskmanager.operators.relational.relational_operator import (
 )
 from tidegate.taskmanager.operators.relational.slices import Slices
 from tidegate.taskmanager.operators.relational.timed import TimedOperator
-from tidegate.taskmanager.operators.relational.window_pairs import Places, find_pairs, find_sessions, sets_of_times
+from tidegate.taskmanager.operators.relational.window_pairs import (
+    Places,
+    cells_of_times,
+    find_pairs,
+    find_sessions,
+    local_times,
+)
 from tidegate.taskmanager.operators.relational.windows import Spans
 
 ROWS_FOR_ARRAYS = 250
@@ -49,9 +56,9 @@ class WindowAggregate(EntriesOperator, TimedOperator):
     """Emits the aggregates of a key's window at its end. State: by window, or by slice, ``[values of the grouping, accumulator]``.
 
     ``spans``: returns the windows of a row that arrived at the given time. ``attached``: reads them from the row. ``slices``: of windows that overlap; state of
-    versions before is by window, and what it has of a window is merged with the slices. ``merges``: windows that overlap or touch become one (sessions).
-    ``properties``: compute the columns after the aggregates from the window. ``shift``: converts points in time to local time. ``emits_empty``: also emits
-    windows in which as many rows were retracted as added.
+    versions before is by window, and what it has of a window is merged with the slices. ``grid``: cells of time whose rows have the same windows; sessions have
+    none. ``merges``: windows that overlap or touch become one (sessions). ``properties``: compute the columns after the aggregates from the window. ``shift``:
+    converts points in time to local time. ``emits_empty``: also emits windows in which as many rows were retracted as added.
     """
 
     fires_together: ClassVar[bool] = True
@@ -71,6 +78,7 @@ class WindowAggregate(EntriesOperator, TimedOperator):
         properties: Sequence[Callable[[Span], int | None]],
         shift: TimeShift,
         slices: Slices | None = None,
+        grid: Grid | None = None,
         emits_empty: bool = False,
     ) -> None:
         super().__init__(name, [grouping], schema, is_event_time=time is not None or attached is not None)
@@ -84,6 +92,7 @@ class WindowAggregate(EntriesOperator, TimedOperator):
         self._shift = shift
         can_merge = aggregates.merges_alike or aggregates.running is not None
         self._slices = slices if time is not None and can_merge else None
+        self._grid = grid
         self._emits_empty = emits_empty
         self._dues: tuple[int, dict[Span, int | None]] = (0, {})
 
@@ -173,9 +182,7 @@ class WindowAggregate(EntriesOperator, TimedOperator):
         times = batch.data.column(self._time)
         if times.null_count:
             return False
-        ms = np.asarray(times.view(pa.int64()))
-        if not self._shift.is_utc:
-            ms = np.array(list(map(self._shift.local, ms.tolist())), np.int64)
+        ms = local_times(np.asarray(times.view(pa.int64())), self._shift)
         gap = self._spans(0)[0][1]
         if self._shift.due(int(ms.min()) + gap - 1) <= self.now():
             return False
@@ -254,13 +261,14 @@ class WindowAggregate(EntriesOperator, TimedOperator):
             of_rows = list(map(self._attached, batch.values))
             place_of = {spans: place for place, spans in enumerate(dict.fromkeys(map(tuple, of_rows)))}
             return np.array([place_of[tuple(spans)] for spans in of_rows], np.intp), list(map(open_ones, place_of))
-        names_of, local = self._names_of, self._shift.local
         if self._time is None:
-            return np.zeros(len(batch.keys), np.intp), [open_ones(names_of(local(self.now())))]
+            return np.zeros(len(batch.keys), np.intp), [open_ones(self._names_of(self._shift.local(self.now())))]
         times = batch.data.column(self._time)
-        if times.null_count:
+        if times.null_count or self._grid is None:
             return None
-        return sets_of_times(np.asarray(times.view(pa.int64())), lambda ms: open_ones(names_of(local(ms))))
+        ms = local_times(np.asarray(times.view(pa.int64())), self._shift)
+        set_of, firsts = cells_of_times(ms, self._grid)
+        return set_of, [open_ones(self._names_of(first)) for first in firsts]
 
     def _groups_of(self, data: pa.RecordBatch, firsts: Places, values: Sequence[Any]) -> list[Row]:
         """Returns the grouping of each pair of a key and a window: that of its state, otherwise that of its first row."""
@@ -495,15 +503,14 @@ class WindowAggregate(EntriesOperator, TimedOperator):
 
 
 def _added(running: RunningAggregates, accs: Sequence[Any], data: pa.RecordBatch, pair_of: Places) -> list[Any]:
-    """Returns accumulators with rows added; ``None`` stands for an empty one. ``pair_of``: the accumulator of each row."""
-    held = running.held(accs, data)
-    added = np.ones(data.num_rows, np.bool_)
-    segments = Segments(pair_of, added, held.rows)
-    return running.accumulators(running.run(data, segments, added, held).at(segments.lasts))
+    """Returns accumulators with rows added; ``None`` stands for an empty one, and others have rows. ``pair_of``: the accumulator of each row."""
+    return running.accumulators(fold(running, data, pair_of, accs).after)
 
 
 def _needed(data: pa.RecordBatch, positions: Collection[int], rows: Places) -> pa.RecordBatch:
     """Returns some rows with their columns at ``positions``; others are null."""
+    if len(rows) == data.num_rows and bool((rows == np.arange(len(rows))).all()):
+        return data
     count, indices = len(rows), pa.array(rows)
     columns = [
         column.take(indices) if position in positions else pa.nulls(count)

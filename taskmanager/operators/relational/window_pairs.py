@@ -1,18 +1,24 @@
 """The windows of a batch's rows by arrays: each window of a key is found once, however many rows are in it.
 
-times ─▶ different times, each with its windows ─▶ rows, once for each of their windows ─▶ pairs of a key and a window
+times ─▶ cells of time, each with its windows ─▶ rows, once for each of their windows ─▶ pairs of a key and a window
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from tidegate.functions.sql.time_windows import Span
+from tidegate.functions.sql.time_shift import TimeShift
+from tidegate.functions.sql.time_windows import Grid, Span
+
+CODES_FOR_ROW = 16
+"""Most codes for each row among which a table finds those that are there, where more are sorted. Chosen: a table of 16 numbers for each row is made faster than
+the codes are sorted.
+"""
 
 Places: TypeAlias = npt.NDArray[np.intp]
 
@@ -40,17 +46,27 @@ def find_pairs(key_of: Places, set_of: Places, sets: Sequence[Sequence[Span]]) -
     rows = np.repeat(np.arange(len(key_of)), times)
     within = np.arange(len(rows)) - np.repeat(np.cumsum(times) - times, times)
     windows = np.array(numbers, np.intp)[begins[set_of][rows] + within]
-    codes, firsts, inverse = np.unique(
-        key_of[rows] * max(len(number_of), 1) + windows, return_index=True, return_inverse=True
-    )
-    order = np.argsort(firsts)
-    place_of = np.empty(len(order), np.intp)
-    place_of[order] = np.arange(len(order))
-    keys, found = np.divmod(codes[order], max(len(number_of), 1))
+    codes = key_of[rows] * max(len(number_of), 1) + windows
+    firsts, pair_of = number_by_first(codes)
+    keys, found = np.divmod(codes[firsts], max(len(number_of), 1))
     spans = list(number_of)
-    return WindowPairs(
-        keys.tolist(), [spans[number] for number in found.tolist()], rows[firsts[order]], rows, place_of[inverse]
-    )
+    return WindowPairs(keys.tolist(), [spans[number] for number in found.tolist()], rows[firsts], rows, pair_of)
+
+
+def number_by_first(codes: Places) -> tuple[Places, Places]:
+    """Returns where each different code comes first, in their order, and for each code the number of its kind in this order. Codes are not negative."""
+    count = len(codes)
+    places = np.arange(count)
+    most = int(codes.max(initial=0)) + 1
+    if most <= CODES_FOR_ROW * count:
+        first_of = np.empty(most, np.intp)
+        first_of[codes[::-1]] = places[::-1]  # of those with the same code the last one stays, which is the first
+        first = first_of[codes]
+    else:
+        _, firsts, inverse = np.unique(codes, return_index=True, return_inverse=True)
+        first = firsts[inverse]
+    is_first = first == places
+    return np.flatnonzero(is_first), (np.cumsum(is_first) - 1)[first]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +102,29 @@ def find_sessions(key_of: Places, times: npt.NDArray[np.int64], gap: int) -> Ses
     return SessionsOfRows(keys[begins][by_end].tolist(), list(zip(starts, ends, strict=True)), firsts, pair_of)
 
 
-def sets_of_times(
-    times: npt.NDArray[np.int64], spans_of: Callable[[int], Sequence[Span]]
-) -> tuple[Places, list[Sequence[Span]]]:
-    """Returns for each row the place of its windows, and the windows of each place."""
-    different, set_of = np.unique(times, return_inverse=True)
-    return set_of, [spans_of(ms) for ms in different.tolist()]
+def cells_of_times(local: npt.NDArray[np.int64], grid: Grid) -> tuple[Places, list[int]]:
+    """Returns for each row the number of its cell of time, within which all times have the same windows, and a time of each cell. ``local``: local times."""
+    length, offset = grid
+    cells = (local - offset) // length
+    firsts, cell_of = number_by_first(cells - int(cells.min()))
+    return cell_of, local[firsts].tolist()
 
 
-__all__ = ["SessionsOfRows", "WindowPairs", "find_pairs", "find_sessions", "sets_of_times"]
+def local_times(times: npt.NDArray[np.int64], shift: TimeShift) -> npt.NDArray[np.int64]:
+    """Returns the local times of moments in ms. A zone's offset is looked up once for each second."""
+    if shift.is_utc:
+        return times
+    seconds, second_of = np.unique(times // 1000, return_inverse=True)
+    offsets = np.array([shift.local(ms) - ms for ms in (seconds * 1000).tolist()], np.int64)
+    return times + offsets[second_of]
+
+
+__all__ = [
+    "SessionsOfRows",
+    "WindowPairs",
+    "cells_of_times",
+    "find_pairs",
+    "find_sessions",
+    "local_times",
+    "number_by_first",
+]

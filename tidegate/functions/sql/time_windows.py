@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import gcd
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -25,6 +26,8 @@ from tidegate.plan.specs import (
 
 Span: TypeAlias = tuple[int, int]
 """Start and end of a window in ms, the end exclusive."""
+Grid: TypeAlias = tuple[int, int]
+"""Length and offset of cells of time in ms, within each of which all times have the same windows."""
 
 
 def spans_of(window: Window | GroupWindow) -> Callable[[int], Sequence[Span]]:
@@ -42,6 +45,21 @@ def spans_of(window: Window | GroupWindow) -> Callable[[int], Sequence[Span]]:
     assert window.is_time_window
     size = ms_of(window.size)
     return _sliding(size, ms_of(window.slide) if isinstance(window, SlidingGroupWindow) else size, 0)
+
+
+def grid_of(window: Window | GroupWindow) -> Grid | None:
+    """Returns the cells of time windows; ``None`` for sessions. Not for count windows."""
+    match window:
+        case SessionWindow() | SessionGroupWindow():
+            return None
+        case TumblingWindow():
+            return duration_ms(window.size), _offset(window)
+        case HoppingWindow():
+            return gcd(duration_ms(window.size), duration_ms(window.slide)), _offset(window)
+        case CumulativeWindow():
+            return gcd(duration_ms(window.max_size), duration_ms(window.step)), _offset(window)
+    size = ms_of(window.size)
+    return gcd(size, ms_of(window.slide)) if isinstance(window, SlidingGroupWindow) else size, 0
 
 
 def rows_of(window: GroupWindow) -> tuple[int, int] | None:
@@ -136,4 +154,4 @@ def _cumulative(size: int, step: int, offset: int) -> Callable[[int], Sequence[S
     return spans
 
 
-__all__ = ["Span", "WindowedRows", "attached_spans", "ms_of", "spans_of", "start_of"]
+__all__ = ["Grid", "Span", "WindowedRows", "attached_spans", "grid_of", "ms_of", "spans_of", "start_of"]
