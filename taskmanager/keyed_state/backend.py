@@ -19,6 +19,7 @@ from tidegate.model.keygroups import KeyGroupRange
 from tidegate.model.values import Key, MapKey, StateValue
 from tidegate.records.record_copy import RecordCopy, record_copy
 from tidegate.taskmanager.keyed_state.entry import Entry, Namespace
+from tidegate.taskmanager.keyed_state.named_values import NamedValues
 from tidegate.taskmanager.keyed_state.queryable import QueryableState
 from tidegate.taskmanager.keyed_state.timers import TimerSet
 from tidegate.taskmanager.keyed_state.ttl import Sweep, Ttl
@@ -70,8 +71,8 @@ class KeyedEntries(KeyedTable, Protocol):
     def of_key(self, group: int, key: Key) -> Mapping[Namespace, StateValue]:
         """Returns all values of a key by name, for callers that change neither the mapping nor the values. Valid until the next write."""
 
-    def named(self, groups: Sequence[int], keys: Sequence[Key], names: Sequence[Namespace]) -> list[list[StateValue]]:
-        """Returns for each name the values of keys, as ``peek`` does. ``groups``: the key group of each key."""
+    def named(self, groups: Sequence[int], keys: Sequence[Key], names: Sequence[Namespace]) -> NamedValues:
+        """Returns the values of keys that have some names, as ``peek`` does. ``groups``: the key group of each key."""
 
 
 class ListCells(Protocol):

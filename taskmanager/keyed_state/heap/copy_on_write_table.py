@@ -21,6 +21,7 @@ from typing import Final
 from tidegate.model.values import Key, StateValue
 from tidegate.records.record_copy import value_copy
 from tidegate.taskmanager.keyed_state.entry import Entry, Namespace
+from tidegate.taskmanager.keyed_state.named_values import NamedValues, of_columns, of_mappings
 
 Layer = dict[Entry, StateValue]
 Changes = dict[int, set[Entry]]
@@ -44,7 +45,7 @@ class _Mark:
 DELETED: Final = _Mark("DELETED")
 MISSING: Final = _Mark("MISSING")
 _NO_KEYS: Final[dict[Key, dict[Namespace, StateValue]]] = {}
-_NO_VALUES: Final[Mapping[Namespace, StateValue]] = {}
+_NO_VALUES: Final[dict[Namespace, StateValue]] = {}
 
 
 class _Group:
@@ -163,6 +164,42 @@ class StateTable:
             if self._changes is not None:
                 self._note(group, entry)
 
+    def add_all(self, groups: Sequence[int], entries: Sequence[Entry], value: StateValue) -> list[tuple[int, Entry]]:
+        """Writes those entries that are missing. Returns them, with their key groups. ``value``: of all entries of the table."""
+        new: list[tuple[int, Entry]] = []
+        singles = {group: self._single(group) for group in set(groups)}
+        for place in zip(groups, entries, strict=True):
+            group, entry = place
+            if (layer := singles[group]) is None:
+                if self.peek(group, entry) is not None:
+                    continue
+                self.write(group, entry, value)
+                new.append(place)
+                continue
+            count = len(layer)
+            layer[entry] = value
+            if len(layer) > count:
+                new.append(place)
+                if self._changes is not None:
+                    self._note(group, entry)
+        return new
+
+    def take_all(self, groups: Sequence[int], entries: Sequence[Entry]) -> list[StateValue]:
+        """Removes entries. Returns their values, ``None`` for each that is missing."""
+        found: list[StateValue] = []
+        singles = {group: self._single(group) for group in set(groups)}
+        for group, entry in zip(groups, entries, strict=True):
+            if (layer := singles[group]) is None:
+                value = self.peek(group, entry)
+                if value is not None:
+                    self.delete(group, entry)
+            else:
+                value = layer.pop(entry, None)
+                if value is not None and self._changes is not None:
+                    self._note(group, entry)
+            found.append(value)
+        return found
+
     def entries(self) -> Iterator[tuple[int, Entry, StateValue]]:
         """Yields all present entries, by key group: (group, entry, value)."""
         for group in self.groups():
@@ -236,6 +273,11 @@ class StateTable:
             held = self._groups[group] = _Group(group, self._epoch)
         return held.layers[-1] if held.epochs[-1] == self._epoch else self._top(held)
 
+    def _single(self, group: int) -> Layer | None:
+        """Returns the layer of a group that has no other one and no snapshot needs; ``None`` where there is none."""
+        layer = self._layer_of(group)
+        return layer if len(self._groups[group].layers) == 1 else None
+
     def _top(self, held: _Group) -> Layer:
         """Returns the top layer, to write into; a new one if a snapshot needs the present one."""
         if self._is_needed(held):
@@ -287,11 +329,13 @@ class IndexedTable(StateTable):
         """Returns the values of a key by namespace, for callers that change neither the mapping nor the values."""
         return self._of_key.get(group, _NO_KEYS).get(key, _NO_VALUES)
 
-    def named(self, groups: Sequence[int], keys: Sequence[Key], names: Sequence[Namespace]) -> list[list[StateValue]]:
-        """Returns for each name the values of keys, for callers that do not change them."""
+    def named(self, groups: Sequence[int], keys: Sequence[Key], names: Sequence[Namespace]) -> NamedValues:
+        """Returns the values of keys that have some names, for callers that do not change them."""
         of_group = {group: self._of_key.get(group, _NO_KEYS) for group in set(groups)}
         held = [of_group[group].get(key, _NO_VALUES) for group, key in zip(groups, keys, strict=True)]
-        return [[values.get(name) for values in held] for name in names]
+        if sum(map(len, held)) > len(names) * len(held):
+            return of_columns([[values.get(name) for values in held] for name in names])
+        return of_mappings(held, names)
 
     def write(self, group: int, entry: Entry, value: StateValue) -> None:
         super().write(group, entry, value)

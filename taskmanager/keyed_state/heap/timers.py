@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 from tidegate.model.values import Key
 from tidegate.records.batch import MIN_TIMESTAMP
-from tidegate.taskmanager.keyed_state.backend import KeyedTable
 from tidegate.taskmanager.keyed_state.entry import Entry
+from tidegate.taskmanager.keyed_state.heap.copy_on_write_table import StateTable
 from tidegate.taskmanager.keyed_state.timers import DueTimers, Timer
 
 Listed: TypeAlias = tuple[int, Entry]
@@ -20,7 +20,7 @@ Listed: TypeAlias = tuple[int, Entry]
 class HeapTimers:
     """The timers of one time domain, in memory. Timers of the same time fire in the order in which they were added."""
 
-    def __init__(self, table: KeyedTable) -> None:
+    def __init__(self, table: StateTable) -> None:
         self._table = table
         self._times: list[int] = []
         """A heap of the times in ``_at``."""
@@ -37,10 +37,7 @@ class HeapTimers:
     def add_all(self, timestamp: int, keys: Sequence[Key], groups: Sequence[int]) -> None:
         stamp = (timestamp, None)
         entries = [(key, stamp) for key in keys]
-        held = self._table.peek_all(groups, entries)
-        new = [pair for pair, found in zip(zip(groups, entries, strict=True), held, strict=True) if found is None]
-        if new:
-            self._table.write_all([group for group, _ in new], [entry for _, entry in new], [True] * len(new))
+        if new := self._table.add_all(groups, entries, True):
             self._list_of(timestamp).extend(new)
 
     def remove(self, timer: Timer) -> None:
@@ -72,14 +69,15 @@ class HeapTimers:
         timestamp = self.first_timestamp()
         if timestamp is None or timestamp > time_ms:
             return None
-        listed = list(dict.fromkeys(self._at[timestamp]))  # one that was removed and added again is listed twice
+        listed = self._at[timestamp]
         self._drop_first()
         groups, entries = [group for group, _ in listed], [entry for _, entry in listed]
-        held = self._table.peek_all(groups, entries)
+        held = self._table.take_all(
+            groups, entries
+        )  # of one that was removed and added again, which is listed twice, the first
         if None in held:
             there = [pair for pair, found in zip(listed, held, strict=True) if found is not None]
             groups, entries = [group for group, _ in there], [entry for _, entry in there]
-        self._table.delete_all(groups, entries)
         return DueTimers(timestamp, [key for key, _ in entries], groups)
 
     def _list_of(self, timestamp: int) -> deque[Listed]:

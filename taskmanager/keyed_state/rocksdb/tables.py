@@ -16,6 +16,7 @@ from typing import ClassVar
 
 from tidegate.model.values import Key, MapKey, StateValue
 from tidegate.taskmanager.keyed_state.entry import Entry, Namespace
+from tidegate.taskmanager.keyed_state.named_values import NamedValues, of_columns
 from tidegate.taskmanager.keyed_state.rocksdb.changes import ChangedEntries
 from tidegate.taskmanager.keyed_state.rocksdb.database import Pair, RocksDatabase
 from tidegate.taskmanager.keyed_state.rocksdb.keys import decode_key, encode_key, group_of
@@ -181,8 +182,8 @@ class RocksEntries(RocksTable):
         self._kept[group, key] = found
         return found
 
-    def named(self, groups: Sequence[int], keys: Sequence[Key], names: Sequence[Namespace]) -> list[list[StateValue]]:
-        return [self.peek_all(groups, [(key, name) for key in keys]) for name in names]
+    def named(self, groups: Sequence[int], keys: Sequence[Key], names: Sequence[Namespace]) -> NamedValues:
+        return of_columns([self.peek_all(groups, [(key, name) for key in keys]) for name in names])
 
     def peek(self, group: int, entry: Entry) -> StateValue:
         key, namespace = entry

@@ -30,6 +30,7 @@ from tidegate.records.batch import ArrowBatch, Batch
 from tidegate.records.canonical.forms import EncodedKey, canonical_key, canonical_keys
 from tidegate.taskmanager.keyed_state.backend import KeyedEntries, KeyedTable
 from tidegate.taskmanager.keyed_state.entry import Entry
+from tidegate.taskmanager.keyed_state.named_values import NamedValues
 from tidegate.taskmanager.keyed_state.ttl import Sweep, Ttl
 from tidegate.taskmanager.operators.relational.mini_batches import MiniBatch
 from tidegate.taskmanager.operators.rows.keyed import KeyedOperator
@@ -210,9 +211,9 @@ class EntriesOfKeys:
         """Writes values as ``EntriesOfKey.put`` does, for states without a time to live. ``entries``: the key and the name of each."""
         self._table.write_all(groups, entries, values)
 
-    def named(self, groups: Sequence[int], keys: Sequence[Any], names: Sequence[Name]) -> list[list[Any]]:
-        """Returns for each name the values of keys as ``EntriesOfKey.get`` does, for divided states without a time to live. ``groups``: the key group of each
-        key.
+    def named(self, groups: Sequence[int], keys: Sequence[Any], names: Sequence[Name]) -> NamedValues:
+        """Returns the values of keys that have some names, as ``EntriesOfKey.get`` does, for divided states without a time to live. ``groups``: the key group
+        of each key.
         """
         return self._table.named(groups, keys, names)
 

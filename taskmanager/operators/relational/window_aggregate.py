@@ -10,7 +10,7 @@ go row by row.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from itertools import chain
+from itertools import compress
 from operator import itemgetter
 from typing import Any, ClassVar
 
@@ -428,25 +428,20 @@ class WindowAggregate(EntriesOperator, TimedOperator):
         """Fires a window of many keys."""
         slices = self._slices
         names = [window] if slices is None else [window, *slices.parts(window)]
-        columns = self._entries.named(due.groups, due.keys, names)
-        of_keys = [list(filter(None, found)) for found in zip(*columns, strict=True)]
-        there = list(filter(None, of_keys))
-        sizes = np.array(list(map(len, there)), np.intp)
-        self._tell_all([window] * len(there), list(chain.from_iterable(there)), np.cumsum(sizes) - sizes)
+        found = self._entries.named(due.groups, due.keys, names)
+        begins = np.flatnonzero(np.diff(found.keys, prepend=-1))
+        self._tell_all([window] * len(begins), found.values, begins)
         gone = 1
         if slices is not None:
             gone += slices.left_behind
-            goes_on = [any(found) for found in zip(*columns[gone:], strict=True)]
-            keys = [key for key, more in zip(due.keys, goes_on, strict=True) if more]
-            groups = [group for group, more in zip(due.groups, goes_on, strict=True) if more]
+            goes_on = np.zeros(len(due.keys), np.bool_)
+            goes_on[found.keys[found.names >= gone]] = True
+            keys, groups = list(compress(due.keys, goes_on)), list(compress(due.groups, goes_on))
             self.register_all(self._shift.due(slices.next(window)[1] - 1), keys, groups)
-        for name, column in zip(names[:gone], columns, strict=False):
-            ended = [
-                ((key, name), group)
-                for key, group, value in zip(due.keys, due.groups, column, strict=True)
-                if value is not None
-            ]
-            self._entries.delete_all([entry for entry, _ in ended], [group for _, group in ended])
+        ended = found.names < gone
+        of_keys, of_names = found.keys[ended].tolist(), found.names[ended].tolist()
+        entries = [(due.keys[key], names[name]) for key, name in zip(of_keys, of_names, strict=True)]
+        self._entries.delete_all(entries, [due.groups[key] for key in of_keys])
 
     def _tell_all(self, spans: Sequence[Span], values: Sequence[Any], begins: Places) -> None:
         """Emits the results of windows. ``values``: those of state, of each window one or more next to each other; ``begins``: where those of each begin."""
@@ -465,8 +460,10 @@ class WindowAggregate(EntriesOperator, TimedOperator):
         of_groups = zip(*[values[first][0] for first in first_of], strict=True)
         columns = [array_of_values(column, field.type) for column, field in zip(of_groups, fields, strict=False)]
         columns += [found.column(field.type) for found, field in zip(results, fields[before:after], strict=True)]
+        different = dict.fromkeys(spans)
         for made, field in zip(self._properties, fields[after:], strict=False):
-            columns.append(array_of_values(list(map(made, spans)), field.type))
+            times = {span: made(span) for span in different}
+            columns.append(array_of_values([times[span] for span in spans], field.type))
         if has_kinds(self._schema):
             columns.append(pa.repeat(pa.scalar(INSERT, pa.int8()), len(spans)))
         batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
