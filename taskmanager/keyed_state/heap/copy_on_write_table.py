@@ -165,7 +165,7 @@ class StateTable:
                 self._note(group, entry)
 
     def add_all(self, groups: Sequence[int], entries: Sequence[Entry], value: StateValue) -> list[tuple[int, Entry]]:
-        """Writes those entries that are missing. Returns them, with their key groups. ``value``: of all entries of the table."""
+        """Writes a value into those entries that are missing. Returns them, with their key groups."""
         new: list[tuple[int, Entry]] = []
         singles = {group: self._single(group) for group in set(groups)}
         for place in zip(groups, entries, strict=True):
@@ -177,7 +177,7 @@ class StateTable:
                 new.append(place)
                 continue
             count = len(layer)
-            layer[entry] = value
+            layer.setdefault(entry, value)
             if len(layer) > count:
                 new.append(place)
                 if self._changes is not None:
@@ -352,16 +352,22 @@ class IndexedTable(StateTable):
             held[namespace] = value
 
     def write_all(self, groups: Sequence[int], entries: Sequence[Entry], values: Sequence[StateValue]) -> None:
-        super().write_all(groups, entries, values)
-        keys_of = {group: self._of_key.setdefault(group, {}) for group in set(groups)}
-        for group, (key, namespace), value in zip(groups, entries, values, strict=True):
-            if namespace is None:
-                self.has_unnamed = True
-            held = keys_of[group].get(key)
+        places = {group: (self._layer_of(group), self._of_key.setdefault(group, {})) for group in set(groups)}
+        for group, entry, value in zip(groups, entries, values, strict=True):
+            layer, keys = places[group]
+            layer[entry] = value
+            key, namespace = entry
+            held = keys.get(key)
             if held is None:
-                keys_of[group][key] = {namespace: value}
+                keys[key] = {namespace: value}
             else:
                 held[namespace] = value
+            if namespace is None:
+                self.has_unnamed = True
+        if self._changes is not None:
+            noting = {group: self._changes.setdefault(group, set()) for group in places}
+            for group, entry in zip(groups, entries, strict=True):
+                noting[group].add(entry)
 
     def peek_all(self, groups: Sequence[int], entries: Sequence[Entry]) -> list[StateValue]:
         keys_of = {group: self._of_key.get(group, _NO_KEYS) for group in set(groups)}

@@ -376,6 +376,9 @@ def _window_aggregate(name: str, options: RelationalOptions, schema: pa.Schema) 
     assert isinstance(node, nodes.WindowAggregate1)
     windowing = node.windowing
     is_attached = isinstance(windowing, WindowAttachedWindowing)
+    attached_at: tuple[int, ...] = ()
+    if isinstance(windowing, WindowAttachedWindowing):
+        attached_at = windowing.window_start, windowing.window_end
     shift = shift_of(windowing.time_attribute_type, options.time_zone)
     time = None
     if not is_attached:
@@ -389,6 +392,7 @@ def _window_aggregate(name: str, options: RelationalOptions, schema: pa.Schema) 
         time=time,
         spans=None if is_attached else spans_of(windowing.window),
         attached=_attached(windowing) if is_attached else None,
+        attached_at=attached_at,
         merges=not is_attached and isinstance(windowing.window, SessionWindow),
         properties=[_property(type(found.property), shift) for found in node.named_window_properties],
         shift=shift,

@@ -9,7 +9,7 @@ go row by row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import compress
 from operator import itemgetter
 from typing import Any, ClassVar
@@ -22,7 +22,7 @@ from tidegate.functions.sql.aggregates.folding import fold
 from tidegate.functions.sql.aggregates.merging import merge_all
 from tidegate.functions.sql.aggregates.running import RunningAggregates
 from tidegate.functions.sql.changelog import INSERT, adds, has_kinds, is_insert_only
-from tidegate.functions.sql.rows import Change, Row, array_of_values, values_of
+from tidegate.functions.sql.rows import Change, Row, array_of_values, rows_of, values_of
 from tidegate.functions.sql.time_shift import TimeShift
 from tidegate.functions.sql.time_windows import Grid, Span
 from tidegate.taskmanager.keyed_state.timers import DueTimers
@@ -41,6 +41,7 @@ from tidegate.taskmanager.operators.relational.window_pairs import (
     find_pairs,
     find_sessions,
     local_times,
+    runs_of,
 )
 from tidegate.taskmanager.operators.relational.windows import Spans
 
@@ -55,7 +56,8 @@ KEYS_FOR_ARRAYS = 32
 class WindowAggregate(EntriesOperator, TimedOperator):
     """Emits the aggregates of a key's window at its end. State: by window, or by slice, ``[values of the grouping, accumulator]``.
 
-    ``spans``: returns the windows of a row that arrived at the given time. ``attached``: reads them from the row. ``slices``: of windows that overlap; state of
+    ``spans``: returns the windows of a row that arrived at the given time. ``attached``: reads them from the row, whose columns at
+    ``attached_at`` they are; -1: there is no such column. ``slices``: of windows that overlap; state of
     versions before is by window, and what it has of a window is merged with the slices. ``grid``: cells of time whose rows have the same windows; sessions have
     none. ``merges``: windows that overlap or touch become one (sessions). ``properties``: compute the columns after the aggregates from the window. ``shift``:
     converts points in time to local time. ``emits_empty``: also emits windows in which as many rows were retracted as added.
@@ -79,6 +81,7 @@ class WindowAggregate(EntriesOperator, TimedOperator):
         shift: TimeShift,
         slices: Slices | None = None,
         grid: Grid | None = None,
+        attached_at: Sequence[int] = (),
         emits_empty: bool = False,
     ) -> None:
         super().__init__(name, [grouping], schema, is_event_time=time is not None or attached is not None)
@@ -93,6 +96,7 @@ class WindowAggregate(EntriesOperator, TimedOperator):
         can_merge = aggregates.merges_alike or aggregates.running is not None
         self._slices = slices if time is not None and can_merge else None
         self._grid = grid
+        self._attached_at = [position for position in attached_at if position >= 0]
         self._emits_empty = emits_empty
         self._dues: tuple[int, dict[Span, int | None]] = (0, {})
 
@@ -149,28 +153,31 @@ class WindowAggregate(EntriesOperator, TimedOperator):
                 self.read(group, key, batch.now_ms).take(name)
                 for (key, name), group in zip(entries, groups, strict=True)
             ]
+        is_new = [value is None for value in values]
         accs = [None if value is None else value[1] for value in values]
         if any(acc is not None and acc[0] <= 0 for acc in accs):
             return False
-        data = _needed(batch.data, running.positions, pairs.rows)
-        accs = _added(running, accs, data, pairs.pair_of)
+        accs = _added(running, accs, _needed(batch.data, running.positions, pairs.rows), pairs.pair_of)
         of_groups = self._groups_of(batch.data, pairs.firsts, values)
         self._entries.write_all(entries, groups, list(map(list, zip(of_groups, accs, strict=True))))
-        self._register_new(entries, groups, values)
+        self._register_new(compress(zip(entries, groups, strict=True), is_new))
         self.clean(len(batch.keys), batch.now_ms)
         self.end_batch([])
         return True
 
-    def _register_new(self, entries: Sequence[tuple[Any, Span]], groups: Sequence[int], values: Sequence[Any]) -> None:
-        """Registers a timer for each entry that had no value."""
-        new: dict[int, tuple[list[Any], list[int]]] = {}
-        for (key, name), group, value in zip(entries, groups, values, strict=True):
-            if value is None and (due := self._due(name)) is not None:
-                found = new.setdefault(due, ([], []))
-                found[0].append(key)
-                found[1].append(group)
-        for due, (keys, of_keys) in new.items():
-            self.register_all(due, keys, of_keys)
+    def _register_new(self, new: Iterable[tuple[tuple[Any, Span], int]]) -> None:
+        """Registers a timer for each new entry. ``new``: entries and their key groups."""
+        of_name: dict[Span, tuple[list[Any], list[int]]] = {}
+        by_due: dict[int | None, tuple[list[Any], list[int]]] = {}
+        for (key, name), group in new:
+            found = of_name.get(name)
+            if found is None:
+                found = of_name[name] = by_due.setdefault(self._due(name), ([], []))
+            found[0].append(key)
+            found[1].append(group)
+        for due, (keys, groups) in by_due.items():
+            if due is not None:
+                self.register_all(due, keys, groups)
 
     def _ran_sessions(self, batch: KeyedChanges, running: RunningAggregates) -> bool:
         """Adds the rows of a batch to sessions. Rows that belong together are added up first. Returns ``False`` where one might be late: rows before it
@@ -258,9 +265,13 @@ class WindowAggregate(EntriesOperator, TimedOperator):
             return [name for name in names if self._due(name) is not None]
 
         if self._attached is not None:
-            of_rows = list(map(self._attached, batch.values))
-            place_of = {spans: place for place, spans in enumerate(dict.fromkeys(map(tuple, of_rows)))}
-            return np.array([place_of[tuple(spans)] for spans in of_rows], np.intp), list(map(open_ones, place_of))
+            starts = runs_of([batch.data.column(position) for position in self._attached_at])
+            if starts is None:
+                return None
+            of_runs = list(map(self._attached, rows_of(batch.data.take(pa.array(starts)))))
+            return np.repeat(np.arange(len(starts)), np.diff(starts, append=len(batch.keys))), list(
+                map(open_ones, of_runs)
+            )
         if self._time is None:
             return np.zeros(len(batch.keys), np.intp), [open_ones(self._names_of(self._shift.local(self.now())))]
         times = batch.data.column(self._time)

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from tidegate.functions.sql.time_shift import TimeShift
 from tidegate.functions.sql.time_windows import Grid, Span
@@ -110,6 +111,16 @@ def cells_of_times(local: npt.NDArray[np.int64], grid: Grid) -> tuple[Places, li
     return cell_of, local[firsts].tolist()
 
 
+def runs_of(times: Sequence[pa.Array]) -> Places | None:
+    """Returns where rows begin whose times are not those of the row before; ``None`` where a time is missing, or there are no columns of times."""
+    if not times or any(column.null_count for column in times):
+        return None
+    begins = np.ones(len(times[0]), np.bool_)
+    values = [np.asarray(column.view(pa.int64())) for column in times]
+    begins[1:] = np.logical_or.reduce([each[1:] != each[:-1] for each in values])
+    return np.flatnonzero(begins)
+
+
 def local_times(times: npt.NDArray[np.int64], shift: TimeShift) -> npt.NDArray[np.int64]:
     """Returns the local times of moments in ms. A zone's offset is looked up once for each second."""
     if shift.is_utc:
@@ -127,4 +138,5 @@ __all__ = [
     "find_sessions",
     "local_times",
     "number_by_first",
+    "runs_of",
 ]

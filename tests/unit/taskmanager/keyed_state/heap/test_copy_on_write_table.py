@@ -52,6 +52,17 @@ class TableAgainstDicts(RuleBasedStateMachine):
         found = self.table.peek_all([0, 1, 0, 1], [(0, None), (1, None), (2, None), (3, None)])
         assert found == [self.model.get(key) for key in (0, 1, 2, 3)]
 
+    @rule(key=KEYS, value=st.lists(st.integers(), max_size=3))
+    def add_twice(self, key: int, value: list[int]) -> None:
+        added = self.table.add_all([key % 2, key % 2], [(key, None), (key, None)], list(value))
+        assert added == ([] if key in self.model else [(key % 2, (key, None))])
+        self.model.setdefault(key, list(value))
+
+    @rule(keys=st.lists(KEYS, max_size=4))
+    def take_several(self, keys: list[int]) -> None:
+        found = self.table.take_all([key % 2 for key in keys], [(key, None) for key in keys])
+        assert found == [self.model.pop(key, None) for key in keys]
+
     @rule(keys=st.lists(KEYS, max_size=4))
     def delete_several(self, keys: list[int]) -> None:
         self.table.delete_all([key % 2 for key in keys], [(key, None) for key in keys])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from tidegate.functions.sql.time_shift import TimeShift
 from tidegate.functions.sql.time_windows import grid_of, spans_of
 from tidegate.plan.specs import CumulativeWindow, HoppingWindow, SessionWindow, TumblingWindow, Window
-from tidegate.taskmanager.operators.relational.window_pairs import cells_of_times, local_times, number_by_first
+from tidegate.taskmanager.operators.relational.window_pairs import cells_of_times, local_times, number_by_first, runs_of
 
 SPRING_MS = 1_711_846_800_000
 """When clocks in Berlin went from two to three in 2024."""
@@ -53,3 +54,13 @@ def test_local_times_follow_the_clock(zone: str) -> None:
     shift = TimeShift(zone)
     times = [SPRING_MS + ms for ms in (-3_600_001, -1_000, -1, 0, 1, 999, 1_000, 7_200_000)] + [-1, 0, 1]
     assert local_times(np.array(times, np.int64), shift).tolist() == list(map(shift.local, times))
+
+
+def test_runs_end_where_one_of_the_times_changes() -> None:
+    starts = pa.array([0, 0, 2, 2, 0], pa.timestamp("ms"))
+    ends = pa.array([5, 5, 5, 7, 5], pa.timestamp("ms"))
+    found = runs_of([starts, ends])
+    assert found is not None
+    assert found.tolist() == [0, 2, 3, 4]
+    assert runs_of([starts, pa.array([5, None, 5, 7, 5], pa.timestamp("ms"))]) is None
+    assert runs_of([]) is None

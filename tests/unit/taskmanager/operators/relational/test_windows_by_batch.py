@@ -14,6 +14,7 @@ from tests.unit.taskmanager.operators.relational.test_time_against_duckdb import
     BIGINT,
     INT,
     ROWS,
+    TIME,
     shuffled_rows,
     window_aggregate,
 )
@@ -25,7 +26,14 @@ from tidegate.model.channel_events import END_OF_TIME
 from tidegate.plan import nodes
 from tidegate.plan.expressions import AggregateCall
 from tidegate.plan.logical_types import Field, LogicalType, TypeRoot
-from tidegate.plan.specs import CumulativeWindow, HoppingWindow, SessionWindow, TumblingWindow, Window
+from tidegate.plan.specs import (
+    CumulativeWindow,
+    HoppingWindow,
+    SessionWindow,
+    TumblingWindow,
+    Window,
+    WindowAttachedWindowing,
+)
 from tidegate.taskmanager.operators.relational import window_aggregate as module
 from tidegate.taskmanager.operators.relational.relational_operator import KeyedChanges
 from tidegate.taskmanager.operators.relational.window_aggregate import WindowAggregate
@@ -95,6 +103,40 @@ def test_windows_by_arrays_give_what_their_rows_give(
     assert one_by_one
     assert emitted(node, changes, 12, backend) == one_by_one
     assert did == [not isinstance(window, SessionWindow)] * 10
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("columns", [(2, 3), (-1, 2)], ids=["start and end", "end"])
+def test_windows_of_rows_by_arrays_give_what_their_rows_give(
+    columns: tuple[int, int], backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The windows are columns: of a start and an end, or of an end alone."""
+    start, end = columns
+    windowing = WindowAttachedWindowing(
+        window=TumblingWindow(size="PT10S"),
+        time_attribute_type=TIME,
+        window_start=start,
+        window_end=end,
+        is_rowtime=True,
+    )
+    node = replace(with_calls(TumblingWindow(size="PT10S"), EXACT, retracts=False), windowing=windowing)
+    row = LogicalType(TypeRoot.ROW, fields=(*ROWS.fields[:2], Field("x", TIME), Field("y", TIME)))
+    changes: list[Change] = []
+    for key, value, ms in shuffled_rows(7, 120):
+        bounds = ms // 10_000 * 10_000, ms // 10_000 * 10_000 + 10_000
+        changes.append((INSERT, (key, value, *(bounds if start >= 0 else bounds[::-1]))))
+    found: list[list[tuple[str, ...]]] = []
+    for fewest in (1 << 30, 1):
+        monkeypatch.setattr(module, "ROWS_FOR_ARRAYS", fewest)
+        subtasks = Subtasks(node, [row], [[0]], 1, {"state.backend.type": backend})
+        for first in range(0, len(changes), 12):
+            subtasks.feed(changes[first : first + 12])
+            subtasks.watermark(max(row[2] for _, row in changes[: first + 12]) - 14_001)
+        subtasks.watermark(END_OF_TIME)
+        subtasks.close()
+        found.append([(str(kind), *map(repr, row)) for kind, row in subtasks.changes])
+    assert len(found[0]) > 10
+    assert found[1] == found[0]
 
 
 def test_a_batch_of_late_rows_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
