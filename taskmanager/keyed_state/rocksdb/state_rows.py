@@ -32,17 +32,18 @@ class StateRows:
         self.has_several = layout.is_list or layout.is_map
         """Whether an entry may have several rows, or none."""
         self._last: Entry = (self, None)
+        self._last_group = 0
         self._last_row = b""
         self._last_entries: tuple[Sequence[Entry], Sequence[bytes]] = (), ()
 
     def entry(self, group: int, entry: Entry) -> bytes:
         """Returns the row-key prefix of an entry."""
         key, space = entry
-        if key is self._last[0] and space is self._last[1]:  # read, then written
+        if key is self._last[0] and space is self._last[1] and group == self._last_group:  # read, then written
             return self._last_row
         namespace = encode_key(space)
         self.namespaces.add(namespace[0])
-        self._last = entry
+        self._last, self._last_group = entry, group
         self._last_row = found = place(self.state_id, group) + encode_key(key) + namespace
         return found
 

@@ -84,6 +84,15 @@ def test_rows_of_a_batch_are_those_of_its_entries(keys: list[Any]) -> None:
     assert again.may_have_none
 
 
+def test_the_same_entry_of_two_key_groups_has_two_rows() -> None:
+    """The key and the name of what belongs to no key are the same objects for all key groups."""
+    rows = StateRows(5, EntryFormat("op", "state", "value", Types.PICKLED_BYTE_ARRAY(), Types.LONG(), None))
+    entry = ((), None)
+    assert len({rows.entry(group, entry) for group in (3, 4)}) == 2
+    named = ((), ("rows", 1))
+    assert len(set(rows.entries([3, 4, 3], [named] * 3))) == 2
+
+
 def test_what_is_not_that_plain_is_left_to_be_decoded() -> None:
     windows = time_window_columns([TimeWindow(0, 1), TimeWindow(1, 2)])
     data = data_of(Types.LONG(), [1, 2], Types.LONG(), [1, None])
