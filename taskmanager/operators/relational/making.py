@@ -13,7 +13,16 @@ from tidegate.functions.sql.over_frames import CompiledOver
 from tidegate.functions.sql.over_windows import is_by_time, over_constants, over_preceding, over_row_type
 from tidegate.functions.sql.scalar import EvaluationContext, arrow_schema, compile_filter
 from tidegate.functions.sql.time_shift import TimeShift, shift_of
-from tidegate.functions.sql.time_windows import Span, WindowedRows, attached_spans, grid_of, ms_of, rows_of, spans_of
+from tidegate.functions.sql.time_windows import (
+    Span,
+    WindowedRows,
+    attached_bounds,
+    attached_spans,
+    grid_of,
+    ms_of,
+    rows_of,
+    spans_of,
+)
 from tidegate.model.errors import InvalidJob
 from tidegate.model.units import parse_duration_ms
 from tidegate.operator_options import RelationalOptions
@@ -261,15 +270,13 @@ def _matcher(spec: JoinSpec, options: RelationalOptions) -> Matcher:
 def _window_join(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
     node = options.node
     assert isinstance(node, nodes.WindowJoin1)
-    left, right = options.row_types
     return WindowJoin(
         name,
         options.keys,
         schema,
         join_type=node.join_spec.join_type,
         matcher=_matcher(node.join_spec, options),
-        widths=(len(left.fields), len(right.fields)),
-        spans=[_attached(node.left_windowing), _attached(node.right_windowing)],
+        bounds=[_bounds(node.left_windowing), _bounds(node.right_windowing)],
         is_event_time=node.left_windowing.is_rowtime,
         shift=shift_of(node.left_windowing.time_attribute_type, options.time_zone),
     )
@@ -310,6 +317,11 @@ def _window_deduplicate(name: str, options: RelationalOptions, schema: pa.Schema
 def _attached(windowing: Windowing) -> Spans:
     assert isinstance(windowing, WindowAttachedWindowing)
     return attached_spans(windowing)
+
+
+def _bounds(windowing: Windowing) -> tuple[int, int]:
+    assert isinstance(windowing, WindowAttachedWindowing)
+    return attached_bounds(windowing)
 
 
 def _interval_join(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:

@@ -76,19 +76,6 @@ class Matcher:
         mask = self._condition.evaluate(batch_of(pairs, self._joined)).to_pylist()
         return [at for at, matches in zip(found, mask, strict=True) if matches]
 
-    def positions_of_each(self, lefts: Sequence[Row], rights: Sequence[Row]) -> Iterator[list[int]]:
-        """Yields for each left row the indices of the right rows that join with it."""
-        others = OtherRows(rights, np.array([len(rights)], np.intp), np.zeros(len(lefts), np.intp))
-        theirs = self.columns_of_rows(rights, 1) if self.has_condition else []
-        done = 0
-        for own, found in self.pairs(self.columns_of_rows(lefts, 0), lefts, others, theirs, 0):
-            begins = np.flatnonzero(np.diff(own, prepend=-1))
-            for row, places in zip(own[begins].tolist(), np.split(found, begins[1:]), strict=True):
-                yield from ([] for _ in range(done, row))
-                yield places.tolist()
-                done = row + 1
-        yield from ([] for _ in range(done, len(lefts)))
-
     def columns_of_batch(self, data: pa.RecordBatch, side: int) -> list[pa.Array]:
         """Returns the columns of a batch of a side, with the types of the joined rows."""
         fields = self.fields[side]

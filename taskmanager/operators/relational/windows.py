@@ -1,4 +1,4 @@
-"""Windows of time: Top-N and deduplication of a window's rows, joins within a window, and rows of sessions.
+"""Windows of time: Top-N and deduplication of a window's rows, and rows of sessions.
 
 Times are in ms. A window is ``(start, end)`` in local time, the end exclusive; it fires when time reaches its last millisecond. Rows for windows that have
 fired are dropped (Flink: ``SlicingWindowOperator.java``, ``WindowOperator.java``).

@@ -91,6 +91,15 @@ def attached_spans(windowing: WindowAttachedWindowing) -> Callable[[Sequence[Any
     return lambda row: ((start_of(window, row[last]), row[last]),)
 
 
+def attached_bounds(windowing: WindowAttachedWindowing) -> tuple[int, int]:
+    """Returns the columns of the start and of the end of a row's window; -1: there is no start, and the end tells it. Raises ``UnsupportedPlan`` as
+    ``start_of`` does.
+    """
+    if windowing.window_start < 0:
+        start_of(windowing.window, 0)
+    return windowing.window_start, windowing.window_end
+
+
 class WindowedRows:
     """Emits each row once for each of its windows, with the window's start, end and last ms appended. A row without a time is dropped."""
 
@@ -154,4 +163,14 @@ def _cumulative(size: int, step: int, offset: int) -> Callable[[int], Sequence[S
     return spans
 
 
-__all__ = ["Grid", "Span", "WindowedRows", "attached_spans", "grid_of", "ms_of", "spans_of", "start_of"]
+__all__ = [
+    "Grid",
+    "Span",
+    "WindowedRows",
+    "attached_bounds",
+    "attached_spans",
+    "grid_of",
+    "ms_of",
+    "spans_of",
+    "start_of",
+]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -44,7 +45,7 @@ from tidegate.plan.specs import (
 )
 from tidegate.taskmanager.operators.relational import aggregates, matching
 from tidegate.taskmanager.operators.relational.aggregates import GroupAggregate
-from tidegate.taskmanager.operators.relational.matching import Matcher
+from tidegate.taskmanager.operators.relational.matching import Matcher, OtherRows
 
 ROWS = row_type(k=STRING, v=INT)
 
@@ -143,7 +144,14 @@ def test_rows_of_two_sides_join_as_one_by_one(
     for sizes in ((0, 3), (3, 0), (9, 7), (30, 30)):
         left, right = ([rng.choice(rows) for _ in range(size)] for size in sizes)
         expected = [matcher.positions(row, right) for row in left]
-        assert list(matcher.positions_of_each(left, right)) == expected
+        others = OtherRows(right, np.array([len(right)], np.intp), np.zeros(len(left), np.intp))
+        found: list[list[int]] = [[] for _ in left]
+        for own, at in matcher.pairs(
+            matcher.columns_of_rows(left, 0), left, others, matcher.columns_of_rows(right, 1), 0
+        ):
+            for row, place in zip(own.tolist(), at.tolist(), strict=True):
+                found[row].append(place)
+        assert found == expected
         assert sizes != (30, 30) or any(expected)
 
 

@@ -50,6 +50,7 @@ from tidegate.plan.specs import (
     WindowAttachedWindowing,
 )
 from tidegate.taskmanager.keyed_state.heap.backend import KeyedStateBackend
+from tidegate.taskmanager.keyed_state.timers import EVENT_TIMERS, Timer
 from tidegate.taskmanager.operators.relational import kept_counts
 
 ROWS_OF_KEY = 20_000
@@ -331,14 +332,24 @@ BEFORE: dict[str, tuple[Any, dict[str, Any], Sequence[tuple[int, Change]], Seque
 }
 
 
-def savepoint_of_before(key: Any, states: dict[str, Any], group: int, snapshot: OperatorSnapshot) -> RestoredOperator:
-    """Returns the one value of the key in each state, and the timers of a snapshot."""
+TIMERS = {"window join": 9_999}
+"""When the key has a timer of event time, of operators whose timers are other ones now."""
+
+
+def savepoint_of_before(
+    key: Any, states: dict[str, Any], group: int, snapshot: OperatorSnapshot, timer_ms: int | None
+) -> RestoredOperator:
+    """Returns the one value of the key in each state, and the timers of a snapshot, or the one at ``timer_ms``."""
     backend = KeyedStateBackend("op", KeyGroupRange(0, 127))
     for name, value in states.items():
         backend.table(name, "value", Types.PICKLED_BYTE_ARRAY()).write(group, (key, None), value)
+    if timer_ms is not None:
+        backend.timers(EVENT_TIMERS).add(Timer(timer_ms, key, group, None))
     frozen = backend.freeze(1)
     written = frozen.write(MemoryStore())
     frozen.release()
+    if timer_ms is not None:
+        return RestoredOperator(keyed=written.keyed)
     timers = tuple(segment for segment in snapshot.keyed if segment.state_name.startswith("_timers"))
     return RestoredOperator(keyed=(*written.keyed, *timers))
 
@@ -354,7 +365,7 @@ def test_one_value_of_a_key_from_a_savepoint_of_before_becomes_entries(name: str
     snapshot = taken.running[0].snapshot()
     group = int(key_groups(hash_columns([pa.array([key], pa.string() if key == "a" else pa.int32())]), 128)[0])
     restored = Subtasks(case.node, case.types, case.keys, 1, {"state.backend.type": backend})
-    restored.restart(savepoint_of_before(key, states, group, snapshot))
+    restored.restart(savepoint_of_before(key, states, group, snapshot, TIMERS.get(name)))
     for index, change in then:
         assert in_order(restored.feed([change], index)) == in_order(taken.feed([change], index))
     assert in_order(restored.watermark(END_OF_TIME)) == in_order(taken.watermark(END_OF_TIME))
