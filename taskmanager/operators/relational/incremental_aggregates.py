@@ -12,7 +12,7 @@ import pyarrow as pa
 from tidegate.functions.sql.aggregates import CompiledAggregates
 from tidegate.functions.sql.aggregates.incremental import DistinctColumn, IncrementalAggregates, Pairs
 from tidegate.functions.sql.changelog import has_kinds
-from tidegate.functions.sql.distinct_rows import codes_of
+from tidegate.functions.sql.distinct_rows import number_rows
 from tidegate.functions.sql.rows import values_of
 from tidegate.records.batch import ArrowBatch
 from tidegate.taskmanager.keyed_state.entry import Entry
@@ -57,8 +57,7 @@ class IncrementalGroupAggregate(TableOperator):
             self._new(data, place, column, incremental.pairs(data, column, self._partial))
             for place, column in enumerate(incremental.columns)
         ]
-        codes = codes_of([data.column(position) for position in self._final], data.num_rows)
-        keys = np.unique(codes, return_inverse=True)[1]
+        keys = number_rows([data.column(position) for position in self._final], data.num_rows)[1]
         rows, results = incremental.results(data, new, keys)
         chosen, fields = pa.array(rows), list(self._schema)
         arrays = [data.column(position).take(chosen) for position in self._final]

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from tidegate.functions.sql.aggregates.folding import fold
 from tidegate.functions.sql.aggregates.running import Results, RunningAggregates, RunningCall
-from tidegate.functions.sql.distinct_rows import codes_of
+from tidegate.functions.sql.distinct_rows import number_rows
 
 MOST_CALLS: Final = 62
 """Most distinct calls of one column: each is a bit of a 64-bit integer with a sign."""
@@ -82,14 +82,14 @@ class IncrementalAggregates:
             bits[~np.asarray(values.is_valid())] = 0
         rows = np.flatnonzero(bits)
         chosen = pa.array(rows)
-        codes = codes_of([data.column(position).take(chosen) for position in (*key, column.position)], len(rows))
-        _, firsts, pair_of = np.unique(codes, return_index=True, return_inverse=True)
+        columns = [data.column(position).take(chosen) for position in (*key, column.position)]
+        firsts, pair_of = number_rows(columns, len(rows))
         found = np.zeros(len(firsts), np.int64)
         np.bitwise_or.at(found, pair_of, bits[rows])
         return Pairs(rows[firsts], found)
 
     def results(
-        self, data: pa.RecordBatch, new: Sequence[Pairs], final_keys: npt.NDArray[np.int64]
+        self, data: pa.RecordBatch, new: Sequence[Pairs], final_keys: npt.NDArray[np.intp]
     ) -> tuple[npt.NDArray[np.intp], list[Results]]:
         """Returns for each final key a row with it, and the results of each call over the mini-batch. ``new``: for each column the pairs that are new, with the
         calls for which they are. ``final_keys``: the number of each row's final key, from 0 on without gaps.
@@ -101,7 +101,7 @@ class IncrementalAggregates:
                 counted[pairs.rows[(pairs.bits >> bit) & 1 == 1]] = True
                 arrays.append(pa.array(counted))
         wide = pa.RecordBatch.from_arrays(arrays, names=[str(place) for place in range(len(arrays))])
-        folded = fold(self._running, wide, final_keys.astype(np.intp), [None] * (int(final_keys.max()) + 1))
+        folded = fold(self._running, wide, final_keys, [None] * (int(final_keys.max()) + 1))
         return folded.lasts, self._running.results(folded.after)
 
 
