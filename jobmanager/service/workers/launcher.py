@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tidegate.aio.transport import PLAIN, Transport
+from tidegate.aio.working_directories import temporary_root
 from tidegate.jobmanager.machines.commands import StartWorker, StopWorker
 from tidegate.jobmanager.machines.events import WorkerEnded, WorkersFound
 from tidegate.jobmanager.service.workers.command_driver import CommandDriver, Commands
@@ -117,7 +118,8 @@ def make_launcher(
         if kind is ResourceManagerDriver.SPARK:
             return _spark_launcher(configuration, working, files, ended, post, transport, stops_all=stops_all)
         line = TaskManagerCommandLine(configuration, working, files)
-        return WorkerLauncher(ProcessDriver(line, pids, logs, ended), line, post, stops_all=stops_all)
+        driver = ProcessDriver(line, pids, logs, temporary_root(configuration), ended)
+        return WorkerLauncher(driver, line, post, stops_all=stops_all)
     except OSError as error:
         raise ExternalError(f"cannot write {error.filename}: {error.strerror}") from None
 
@@ -142,7 +144,8 @@ def _spark_launcher(
     hosting = configuration.merged(Configuration.from_strings({RuntimeOptions.EXECUTOR_HOST.key: str(address)}))
     line = TaskManagerCommandLine(hosting, working, files)
     driver = SparkDriver(address, configuration.get(TaskManagerOptions.NUM_SLOTS), ended, transport)
-    driver.attach(ProcessDriver(line, files["pid"], files["log"], driver.on_host_ended, names=HOST))
+    temporary = temporary_root(configuration)
+    driver.attach(ProcessDriver(line, files["pid"], files["log"], temporary, driver.on_host_ended, names=HOST))
     return WorkerLauncher(driver, line, post, stops_all=stops_all)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 
 from tidegate.aio.process import read_pid_file, write_pid_file
+from tidegate.aio.working_directories import sweep_dead
 from tidegate.jobmanager.service.workers.port import CommandLine, Ended
 from tidegate.model.ids import TaskManagerId
 
@@ -29,13 +30,16 @@ class ProcessDriver:
     """Starts and stops workers as local processes. Belongs to the loop's thread."""
 
     def __init__(
-        self, command_line: CommandLine, pids: Path, logs: Path, ended: Ended, names: str = "worker-*"
+        self, command_line: CommandLine, pids: Path, logs: Path, temporary: Path, ended: Ended, names: str = "worker-*"
     ) -> None:
-        """Creates a driver without workers. ``names``: the pattern of ids of TaskManagers that it starts."""
+        """Creates a driver without workers. ``temporary``: where the processes make working directories; ``names``: the pattern of ids of TaskManagers that it
+        starts.
+        """
         self._names = names
         self._command_line = command_line
         self._pids = pids
         self._logs = logs
+        self._temporary = temporary
         self._ended = ended
         self._processes: dict[TaskManagerId, int] = {}
         self._children: dict[TaskManagerId, asyncio.subprocess.Process] = {}
@@ -82,6 +86,9 @@ class ProcessDriver:
         await asyncio.gather(*self._watching, return_exceptions=True)
         if stop_all:
             await asyncio.gather(*map(self._end, self._processes))
+            await asyncio.to_thread(
+                sweep_dead, self._temporary
+            )  # what a killed one left, if no other has started since
 
     async def _end(self, worker_id: TaskManagerId) -> None:
         """Sends SIGTERM to a process, and later SIGKILL to what is left of it and its descendants."""

@@ -55,7 +55,7 @@ async def hosting(directory: Path, host: Host) -> AsyncIterator[None]:
 def spark_driver(directory: Path, told: Told, command: list[str] = SLEEPS) -> SparkDriver:
     driver = SparkDriver(directory / "address", 2, told)
     line = lambda worker_id, slots: [*command, worker_id, str(slots)]  # noqa: E731
-    driver.attach(ProcessDriver(line, directory, directory, driver.on_host_ended, names=HOST))
+    driver.attach(ProcessDriver(line, directory, directory, directory, driver.on_host_ended, names=HOST))
     return driver
 
 

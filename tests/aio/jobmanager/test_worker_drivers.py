@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tidegate.aio.ownership import make_owned
 from tidegate.aio.process import read_pid_file, write_pid_file
 from tidegate.jobmanager.machines.commands import StartWorker
 from tidegate.jobmanager.machines.events import WorkerEnded, WorkersFound
@@ -54,7 +55,9 @@ class Told:
 
 
 def process_driver(directory: Path, told: Told, command: list[str]) -> ProcessDriver:
-    return ProcessDriver(lambda worker_id, slots: [*command, worker_id, str(slots)], directory, directory, told)
+    return ProcessDriver(
+        lambda worker_id, slots: [*command, worker_id, str(slots)], directory, directory, directory, told
+    )
 
 
 @contextmanager
@@ -89,6 +92,18 @@ async def test_a_process_is_started_and_ended(tmp_path: Path) -> None:
     assert pid_of(tmp_path) is None
     await driver.stop(WORKER)
     await driver.close(stop_all=True)
+
+
+async def test_what_a_killed_process_left_is_removed_with_the_last_of_them(tmp_path: Path) -> None:
+    """Another one that starts removes it before that."""
+    left, used = make_owned("tidegate-tm-", tmp_path), make_owned("tidegate-tm-", tmp_path)
+    left.release()
+    await process_driver(tmp_path, Told(), SLEEPS).close(stop_all=False)
+    assert left.directory.exists()
+    await process_driver(tmp_path, Told(), SLEEPS).close(stop_all=True)
+    assert not left.directory.exists()
+    assert used.directory.exists()
+    used.remove()
 
 
 async def test_how_a_process_ended_is_told_with_its_last_words(tmp_path: Path) -> None:
