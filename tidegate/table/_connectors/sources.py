@@ -68,12 +68,18 @@ def read_table(env: StreamExecutionEnvironment, node: Node, given: Given) -> Dat
         return read_stream(env, node, source.table.name, stream_table, keys)
     physical = physical_type(table)
     columns, metadata = read_columns(node.id, source, table.options, len(physical.fields))
-    stream = _read(env, shape, table.options, physical, metadata, given)
+    stored, is_narrower = physical, False
+    if reads_some_columns(shape, table.options, metadata):
+        read_at = sorted(set(columns)) or [0]
+        stored, is_narrower = row_of(physical, read_at), len(read_at) < len(physical.fields)
+        columns = [read_at.index(position) for position in columns]
+    stream = _read(env, shape, table.options, stored, metadata, given)
     read, produced = stream.get_type().arrow_schema(), arrow_schema(node.output_type)
     if has_kinds(read):
         columns.append(len(read) - 1)
         produced = with_kinds(produced)
-    if columns == list(range(len(read))) and read == produced:
+    # Where fewer columns are read, the operator that picks them stays, so that those behind it have the ids of savepoints that were taken before.
+    if columns == list(range(len(read))) and read == produced and not is_narrower:
         return stream
     return mapped(stream, PickedColumns(columns, produced), produced).name(node.description)
 
@@ -101,6 +107,17 @@ def read_columns(
 def physical_type(table: ResolvedCatalogTable) -> LogicalType:
     """Returns the row type of the physical columns of a table."""
     return LogicalType(TypeRoot.ROW, fields=table.physical_fields)
+
+
+def row_of(type: LogicalType, positions: Sequence[int]) -> LogicalType:
+    """Returns the type of rows with some fields of a row type."""
+    return LogicalType(TypeRoot.ROW, fields=tuple(type.fields[position] for position in positions))
+
+
+def reads_some_columns(shape: TableShape, options: Mapping[str, str], metadata: Sequence[str]) -> bool:
+    """Tells whether the columns of a table that a plan does not need are not read: those of Parquet files that have all columns of the table."""
+    is_parquet = options["connector"] == "filesystem" and options.get("format") == "parquet"
+    return is_parquet and _is_plain(shape, options, metadata)
 
 
 class PickedColumns:
@@ -160,6 +177,11 @@ def _files(
     return source if interval is None else source.monitor_continuously(parse_duration_ms(interval))
 
 
+def _is_plain(shape: TableShape, options: Mapping[str, str], metadata: Sequence[str]) -> bool:
+    """Tells whether all columns of a file table are in its files."""
+    return not metadata and options.get(PATH_PATTERN) is None and not shape.partition_keys
+
+
 def file_source(
     shape: TableShape, options: Mapping[str, str], type: LogicalType, metadata: Sequence[str]
 ) -> FileSource:
@@ -167,7 +189,7 @@ def file_source(
     path = options["path"].removeprefix("file://")
     partitions, pattern = partition_columns(shape, options, type), options.get(PATH_PATTERN)
     stored = stored_type(type, shape)
-    is_plain = partitions is None and pattern is None and not metadata
+    is_plain = _is_plain(shape, options, metadata)
     if options["format"] == "parquet":
         if is_plain:
             return FileSource.for_parquet(path, schema=arrow_schema(type))
